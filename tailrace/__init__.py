@@ -1,0 +1,1 @@
+"""Tailrace: a Kafka broker, client and Spark data source in Python."""

@@ -1,0 +1,1 @@
+"""The server: listener, dispatch, handlers, replicas, coordinators."""

@@ -1,0 +1,1 @@
+"""One file an API: what Tailrace answers to each request."""

@@ -1,0 +1,31 @@
+"""CreateAcls (key 30): versions 1-3, flexible from 2."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tailrace.protocol.schema import Array, Int8, Int16, Int32, Message, String, WireStruct, empty_list, field
+
+
+class CreateAclsRequest(Message, api_key=30, versions="1-3", flexible="2+"):
+    creations: Annotated[list[AclCreation], Array("0+")] = field(default_factory=empty_list)
+
+
+class AclCreation(WireStruct):
+    resource_type: Annotated[int, Int8("0+")] = 0
+    resource_name: Annotated[str, String("0+")] = ""
+    resource_pattern_type: Annotated[int, Int8("1+")] = 3
+    principal: Annotated[str, String("0+")] = ""
+    host: Annotated[str, String("0+")] = ""
+    operation: Annotated[int, Int8("0+")] = 0
+    permission_type: Annotated[int, Int8("0+")] = 0
+
+
+class CreateAclsResponse(Message, api_key=30, versions="1-3", flexible="2+"):
+    throttle_time_ms: Annotated[int, Int32("0+")] = 0
+    results: Annotated[list[AclCreationResult], Array("0+")] = field(default_factory=empty_list)
+
+
+class AclCreationResult(WireStruct):
+    error_code: Annotated[int, Int16("0+")] = 0
+    error_message: Annotated[str | None, String("0+", nullable="0+")] = ""

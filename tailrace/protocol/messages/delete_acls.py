@@ -1,0 +1,44 @@
+"""DeleteAcls (key 31): versions 1-3, flexible from 2."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tailrace.protocol.schema import Array, Int8, Int16, Int32, Message, String, WireStruct, empty_list, field
+
+
+class DeleteAclsRequest(Message, api_key=31, versions="1-3", flexible="2+"):
+    filters: Annotated[list[DeleteAclsFilter], Array("0+")] = field(default_factory=empty_list)
+
+
+class DeleteAclsFilter(WireStruct):
+    resource_type_filter: Annotated[int, Int8("0+")] = 0
+    resource_name_filter: Annotated[str | None, String("0+", nullable="0+")] = ""
+    pattern_type_filter: Annotated[int, Int8("1+")] = 3
+    principal_filter: Annotated[str | None, String("0+", nullable="0+")] = ""
+    host_filter: Annotated[str | None, String("0+", nullable="0+")] = ""
+    operation: Annotated[int, Int8("0+")] = 0
+    permission_type: Annotated[int, Int8("0+")] = 0
+
+
+class DeleteAclsResponse(Message, api_key=31, versions="1-3", flexible="2+"):
+    throttle_time_ms: Annotated[int, Int32("0+")] = 0
+    filter_results: Annotated[list[DeleteAclsFilterResult], Array("0+")] = field(default_factory=empty_list)
+
+
+class DeleteAclsFilterResult(WireStruct):
+    error_code: Annotated[int, Int16("0+")] = 0
+    error_message: Annotated[str | None, String("0+", nullable="0+")] = ""
+    matching_acls: Annotated[list[DeleteAclsMatchingAcl], Array("0+")] = field(default_factory=empty_list)
+
+
+class DeleteAclsMatchingAcl(WireStruct):
+    error_code: Annotated[int, Int16("0+")] = 0
+    error_message: Annotated[str | None, String("0+", nullable="0+")] = ""
+    resource_type: Annotated[int, Int8("0+")] = 0
+    resource_name: Annotated[str, String("0+")] = ""
+    pattern_type: Annotated[int, Int8("1+")] = 3
+    principal: Annotated[str, String("0+")] = ""
+    host: Annotated[str, String("0+")] = ""
+    operation: Annotated[int, Int8("0+")] = 0
+    permission_type: Annotated[int, Int8("0+")] = 0

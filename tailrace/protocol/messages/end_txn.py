@@ -1,0 +1,21 @@
+"""EndTxn (key 26): versions 0-5, flexible from 3."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tailrace.protocol.schema import Bool, Int16, Int32, Int64, Message, String
+
+
+class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
+    transactional_id: Annotated[str, String("0+")] = ""
+    producer_id: Annotated[int, Int64("0+")] = 0
+    producer_epoch: Annotated[int, Int16("0+")] = 0
+    committed: Annotated[bool, Bool("0+")] = False
+
+
+class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
+    throttle_time_ms: Annotated[int, Int32("0+")] = 0
+    error_code: Annotated[int, Int16("0+")] = 0
+    producer_id: Annotated[int, Int64("5+", ignorable=True)] = -1
+    producer_epoch: Annotated[int, Int16("5+", ignorable=True)] = -1

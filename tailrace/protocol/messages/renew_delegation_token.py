@@ -1,0 +1,18 @@
+"""RenewDelegationToken (key 39): versions 1-2, flexible from 2."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from tailrace.protocol.schema import Bytes, Int16, Int32, Int64, Message
+
+
+class RenewDelegationTokenRequest(Message, api_key=39, versions="1-2", flexible="2+"):
+    hmac: Annotated[bytes, Bytes("0+")] = b""
+    renew_period_ms: Annotated[int, Int64("0+")] = 0
+
+
+class RenewDelegationTokenResponse(Message, api_key=39, versions="1-2", flexible="2+"):
+    error_code: Annotated[int, Int16("0+")] = 0
+    expiry_timestamp_ms: Annotated[int, Int64("0+")] = 0
+    throttle_time_ms: Annotated[int, Int32("0+")] = 0

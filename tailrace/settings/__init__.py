@@ -1,0 +1,1 @@
+"""Every setting: its Kafka name, type, default, range, unit and meaning."""
