@@ -1,0 +1,1 @@
+"""The tests of Tailrace; the folders mirror the package."""
