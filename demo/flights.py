@@ -127,7 +127,7 @@ def main() -> int:
             broker.start()
             back, read_s = asyncio.run(consume(broker.bootstrap_servers, len(rows), bar))
         console.print(
-            f"killed   with -9 after the last acknowledgement; answered again after {broker.start_seconds * 1000:.0f} ms"
+            f"killed   with -9 after the last acknowledgement, and up again in {broker.start_seconds * 1000:.0f} ms"
         )
         size = sum(len(row) for row in rows) / 1e6
         console.print(f"in       {len(rows):,} rows, {size:.1f} MB, {len(rows) / wrote_s:,.0f} rows/s")
