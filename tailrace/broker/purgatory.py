@@ -22,6 +22,10 @@ LOGGER = logging.getLogger(__name__)
 HEAP_SIZE_MIN = 1000
 """Below this many timer entries it isn't worth rebuilding the heap (Kafka purges at 1000, too)."""
 
+TIMER_SLACK = 0.0005
+"""Seconds by which an operation may expire early: event loops round timers to milliseconds, and a timer that came half
+a millisecond before its deadline would otherwise be set again for no time at all."""
+
 _NO_KEYS: tuple[Hashable, ...] = ()
 
 
@@ -210,7 +214,7 @@ class DelayedOperationPurgatory:
 
     def _on_timer(self) -> None:
         self._timer = None
-        now = self._clock.monotonic()
+        now = self._clock.monotonic() + TIMER_SLACK
         heap = self._heap
         due: list[DelayedOperation] = []
         while heap and (heap[0][2].is_completed or heap[0][0] <= now):
