@@ -1,0 +1,1 @@
+"""The broker's settings, by subject. `BrokerConfig` is all of them together."""

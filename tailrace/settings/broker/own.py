@@ -1,0 +1,21 @@
+"""Settings that Apache Kafka does not have: all begin with `tailrace.`, and DescribeConfigs lists those that are given.
+
+Kafka's settings come first: one of these exists only where Kafka has none for the purpose.
+"""
+
+from __future__ import annotations
+
+from tailrace.settings.declare import integer, string
+from tailrace.settings.definition import SettingTable
+from tailrace.settings.value_range import between
+
+
+class OwnSettings(SettingTable):
+    """What Tailrace has and Kafka has not."""
+
+    tailrace_metrics_host = string(
+        "127.0.0.1", "The address that answers Prometheus; empty is every address.", acts=True
+    )
+    tailrace_metrics_port = integer(
+        9308, "The port that answers Prometheus; 0 takes a free one, -1 turns it off.", between(-1, 65535), acts=True
+    )
