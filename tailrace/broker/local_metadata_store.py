@@ -1,0 +1,262 @@
+"""The metadata of a cluster of one broker, kept in a file of its data directory: nothing to start, nothing to run.
+
+Each change writes the whole image to `tailrace-metadata.json` (durably, off the event loop) before it is seen or
+answered; the image before it stays beside it as `tailrace-metadata.previous.json`. A crash at any byte leaves one of
+the two whole. A file that is damaged is renamed, never removed, and the one before it is taken; where both are gone the
+store starts empty and `topic_adoption.py` finds the topics again in the partition directories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tailrace.broker.metadata_file import DamagedMetadata, decode_image, encode_image
+from tailrace.broker.metadata_image import MetadataImage
+from tailrace.broker.metadata_store import (
+    BrokerRegistration,
+    ConfigResource,
+    MetadataDelta,
+    MetadataListener,
+    NewTopic,
+    TopicRegistration,
+)
+from tailrace.broker.partition_registration import PartitionRegistration
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.errors import ApiError
+from tailrace.storage.disk import Disk, DiskError
+
+LOGGER = logging.getLogger(__name__)
+
+FILE_NAME = "tailrace-metadata.json"
+PREVIOUS_FILE_NAME = "tailrace-metadata.previous.json"
+FILE_BYTES_MAX = 256 * 1024 * 1024
+
+FEATURES: Mapping[str, int] = {"metadata.version": 27}
+"""The features of a new cluster: metadata.version 27 is Kafka 4.1's; groups and transactions bring their own."""
+
+
+class LocalMetadataStore:
+    """A `MetadataStore` in two files; made by `open`.
+
+    `is_rebuilt` says that metadata was lost: what is on disk then counts more than what the image says.
+    """
+
+    def __init__(self, disk: Disk, directory: Path, *, cluster_id: str, node_id: int, image: MetadataImage) -> None:
+        self.is_rebuilt = False
+        self._disk = disk
+        self._directory = directory
+        self._cluster_id = cluster_id
+        self._node_id = node_id
+        self._image = image
+        self._brokers: dict[int, BrokerRegistration] = {}
+        self._listeners: list[MetadataListener] = []
+        self._changing = asyncio.Lock()
+
+    @classmethod
+    def open(cls, disk: Disk, directory: Path, *, cluster_id: str, node_id: int) -> LocalMetadataStore:
+        """Read the image that `directory` holds, or begin an empty one.
+
+        Raises ValueError where the metadata is whole but belongs to another cluster, or is a newer version's:
+        to serve it would mix two clusters, and to ignore it would lose one.
+        """
+        image, is_rebuilt = _read_image(disk, directory, cluster_id)
+        store = cls(disk, directory, cluster_id=cluster_id, node_id=node_id, image=image)
+        store.is_rebuilt = is_rebuilt
+        return store
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        return self._cluster_id
+
+    @property
+    def controller_id(self) -> int:
+        """The one broker."""
+        return self._node_id
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRegistration]:
+        """The one broker, once it has registered."""
+        return self._brokers
+
+    @property
+    def topics(self) -> Mapping[str, TopicRegistration]:
+        """Every topic by name, in the order of names."""
+        return self._image.topics
+
+    @property
+    def features(self) -> Mapping[str, int]:
+        """The finalized features and their levels."""
+        return self._image.features
+
+    @property
+    def features_epoch(self) -> int:
+        """Counts the changes of `features`."""
+        return self._image.features_epoch
+
+    @property
+    def deleted_topic_ids(self) -> Collection[bytes]:
+        """The ids of deleted topics, whose directories may still be there."""
+        return self._image.deleted_topic_ids
+
+    def topic(self, name: str) -> TopicRegistration | None:
+        """Find a topic by name."""
+        return self._image.topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> TopicRegistration | None:
+        """Find a topic by its id."""
+        return self._image.topics_by_id.get(topic_id)
+
+    def partition(self, topic: str, number: int) -> PartitionRegistration | None:
+        """Find one partition's leadership."""
+        found = self._image.topics.get(topic)
+        if found is None or not 0 <= number < len(found.partitions):
+            return None
+        return found.partitions[number]
+
+    def configs(self, resource: ConfigResource) -> Mapping[str, str]:
+        """Give what was set for `resource` itself."""
+        return self._image.configs.get(resource, {})
+
+    def config_resources(self) -> Collection[ConfigResource]:
+        """Name every resource for which something is set."""
+        return self._image.configs.keys()
+
+    def subscribe(self, listener: MetadataListener) -> None:
+        """Call `listener` after every change from now on."""
+        self._listeners.append(listener)
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[bool]:
+        """Create each topic whose name and id are free, all in one durable step; say which were created."""
+        created: dict[str, NewTopic] = {}
+        accepted: list[bool] = []
+
+        def change(image: MetadataImage) -> tuple[MetadataImage, MetadataDelta]:
+            for topic in topics:
+                is_free = topic.registration.name not in created and image.accepts(topic.registration)
+                accepted.append(is_free)
+                if is_free:
+                    created[topic.registration.name] = topic
+            registrations = tuple(topic.registration for topic in created.values())
+            return image.with_new_topics(list(created.values())), MetadataDelta(created_topics=registrations)
+
+        await self._change(change)
+        return accepted
+
+    async def delete_topics(self, topic_ids: Collection[bytes]) -> None:
+        """Forget topics and their overrides; remember their ids."""
+
+        def change(image: MetadataImage) -> tuple[MetadataImage, MetadataDelta]:
+            found = (image.topics_by_id.get(topic_id) for topic_id in topic_ids)
+            return image.without_topics(topic_ids), MetadataDelta(
+                deleted_topics=tuple(t for t in found if t is not None)
+            )
+
+        await self._change(change)
+
+    async def forget_deleted_topics(self, topic_ids: Collection[bytes]) -> None:
+        """Stop remembering deleted topics of which no directory is left."""
+        await self._change(
+            lambda image: (
+                replace(image, deleted_topic_ids=image.deleted_topic_ids - frozenset(topic_ids)),
+                MetadataDelta(),
+            )
+        )
+
+    async def add_partitions(
+        self, topic_id: bytes, *, expected_count: int, partitions: Sequence[PartitionRegistration]
+    ) -> None:
+        """Append partitions to a topic that has `expected_count` of them; raise StaleMetadata where it has not."""
+
+        def change(image: MetadataImage) -> tuple[MetadataImage, MetadataDelta]:
+            after = image.with_more_partitions(topic_id, expected_count=expected_count, partitions=partitions)
+            return after, MetadataDelta(changed_topics=(after.topics_by_id[topic_id],))
+
+        await self._change(change)
+
+    async def change_partition(self, topic: str, number: int, registration: PartitionRegistration) -> None:
+        """Replace one partition's leadership by its successor; raise StaleMetadata where it is none."""
+
+        def change(image: MetadataImage) -> tuple[MetadataImage, MetadataDelta]:
+            after = image.with_partition(topic, number, registration)
+            return after, MetadataDelta(changed_topics=(after.topics[topic],))
+
+        await self._change(change)
+
+    async def change_configs(
+        self, resource: ConfigResource, *, expected: Mapping[str, str], values: Mapping[str, str]
+    ) -> None:
+        """Replace all that is set for `resource`; raise StaleMetadata where `expected` is not what is set now."""
+
+        def change(image: MetadataImage) -> tuple[MetadataImage, MetadataDelta]:
+            after = image.with_configs(resource, expected=expected, values=values)
+            return after, MetadataDelta(changed_configs=(resource,))
+
+        await self._change(change)
+
+    async def register_broker(self, registration: BrokerRegistration) -> None:
+        """Make the one broker known; not written down, because its ports may be others at the next start."""
+        self._brokers = {registration.node_id: registration}
+        self._tell(MetadataDelta(brokers_changed=True))
+
+    async def _change(self, change: Callable[[MetadataImage], tuple[MetadataImage, MetadataDelta]]) -> None:
+        async with self._changing:
+            after, delta = change(self._image)
+            if after != self._image:
+                data = encode_image(self._cluster_id, after)
+                try:
+                    await asyncio.to_thread(_write_image, self._disk, self._directory, data)
+                except DiskError as error:
+                    raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the change could not be kept: {error}") from error
+                self._image = after
+                self._tell(delta)
+
+    def _tell(self, delta: MetadataDelta) -> None:
+        for listener in self._listeners:
+            try:
+                listener(delta)
+            except Exception:
+                # The change is durable: neither its author nor the other listeners may hear that it failed.
+                LOGGER.exception("a listener failed on %r", delta)
+
+
+def _write_image(disk: Disk, directory: Path, data: bytes) -> None:
+    path = directory / FILE_NAME
+    if disk.exists(path):
+        disk.rename(path, directory / PREVIOUS_FILE_NAME, sync=False)
+    disk.replace_file(path, data)
+
+
+def _read_image(disk: Disk, directory: Path, cluster_id: str) -> tuple[MetadataImage, bool]:
+    is_damaged = False
+    for name in (FILE_NAME, PREVIOUS_FILE_NAME):
+        path = directory / name
+        if not disk.exists(path):
+            continue
+        try:
+            found_id, image = decode_image(disk.read_file(path, size_max=FILE_BYTES_MAX))
+        except DamagedMetadata as error:
+            is_damaged = True
+            kept = _set_aside(disk, path)
+            LOGGER.error("the metadata in %s is damaged (%s); it is kept as %s", path, error, kept.name)
+            continue
+        if found_id != cluster_id:
+            raise ValueError(f"{path} belongs to cluster {found_id}, but meta.properties says {cluster_id}")
+        if is_damaged:
+            LOGGER.error("the metadata of the change before, in %s, is taken instead; the last change is lost", path)
+        return image, is_damaged
+    if is_damaged:
+        LOGGER.error("no metadata is left; topics are rebuilt from the partition directories, without their overrides")
+    return MetadataImage(features=dict(FEATURES), features_epoch=1), is_damaged
+
+
+def _set_aside(disk: Disk, path: Path) -> Path:
+    number = 1
+    while disk.exists(kept := path.with_name(f"{path.name}.damaged-{number}")):
+        number += 1
+    disk.rename(path, kept)
+    return kept
