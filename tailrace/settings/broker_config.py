@@ -27,7 +27,10 @@ from tailrace.settings.broker.replication import ReplicationSettings
 from tailrace.settings.broker.sasl import SaslSettings
 from tailrace.settings.broker.ssl import SslSettings
 from tailrace.settings.broker.transactions import TransactionSettings
+from tailrace.settings.broker_rules import check_broker_rules
+from tailrace.settings.config_error import ConfigError
 from tailrace.settings.definition import Setting
+from tailrace.settings.listeners import SECURITY_PROTOCOLS, Endpoint, parse_endpoints, parse_protocol_map
 from tailrace.settings.log_config import LogConfig
 
 NO_TEXTS: Mapping[str, str] = MappingProxyType({})
@@ -74,6 +77,7 @@ class BrokerConfig(
         dynamic_default: Mapping[str, str] = NO_TEXTS,
         dynamic_broker: Mapping[str, str] = NO_TEXTS,
     ) -> None:
+        static = _with_node_id(static)
         texts = dict(static)
         for layer in (dynamic_default, dynamic_broker):
             for key, text in layer.items():
@@ -90,6 +94,9 @@ class BrokerConfig(
             setting = self.settings.get(key)
             if setting is not None:
                 fields[setting.name] = setting.parse(text)
+            elif (base := listener_setting(key)) is not None:
+                base.parse(text)
+        check_broker_rules(self)
 
     def with_dynamic(self, *, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> BrokerConfig:
         """Make the configuration that holds once these are the dynamic layers."""
@@ -104,6 +111,40 @@ class BrokerConfig(
         """The directories of the logs: log.dirs, else log.dir."""
         given = self.log_dirs if self.log_dirs is not None else self.log_dir
         return tuple(directory for part in given.split(",") if (directory := part.strip()))
+
+    @property
+    def effective_protocol_map(self) -> str:
+        """The security protocols of listeners: as given, with the controller's listeners PLAINTEXT unless named."""
+        given = self.listener_security_protocol_map
+        if "listener.security.protocol.map" in self.texts:
+            return given
+        names = [f"{name}:PLAINTEXT" for name in sorted(self.controller_listeners) if name not in SECURITY_PROTOCOLS]
+        return ",".join([given, *names])
+
+    @property
+    def controller_listeners(self) -> frozenset[str]:
+        """The listeners that belong to the controller, which Tailrace does not open."""
+        names = (self.controller_listener_names or "").upper().split(",")
+        return frozenset(name.strip() for name in names if name.strip())
+
+    @property
+    def listener_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where the broker listens, without the controller's listeners."""
+        protocols = parse_protocol_map(self.effective_protocol_map)
+        endpoints = parse_endpoints("listeners", self.listeners, protocols)
+        return tuple(endpoint for endpoint in endpoints if endpoint.name not in self.controller_listeners)
+
+    @property
+    def advertised_endpoints(self) -> tuple[Endpoint, ...]:
+        """What clients are told; the listeners themselves where `advertised.listeners` is not given.
+
+        In the second case hosts may be empty and ports 0: the broker puts in what it has bound.
+        """
+        if self.advertised_listeners is None:
+            return self.listener_endpoints
+        protocols = parse_protocol_map(self.effective_protocol_map)
+        endpoints = parse_endpoints("advertised.listeners", self.advertised_listeners, protocols)
+        return tuple(endpoint for endpoint in endpoints if endpoint.name not in self.controller_listeners)
 
     @property
     def log_config(self) -> LogConfig:
@@ -126,3 +167,25 @@ def broker_synonyms(key: str) -> tuple[str, ...]:
         if key in names and key != "log.flush.scheduler.interval.ms":
             return names
     return (key,)
+
+
+def listener_setting(key: str) -> Setting[Any] | None:
+    """Give the setting that a key such as `listener.name.internal.ssl.client.auth` overrides for one listener."""
+    if not key.startswith("listener.name."):
+        return None
+    words = key.split(".")[3:]
+    # With a SASL mechanism between: listener.name.internal.scram-sha-256.sasl.jaas.config
+    for base in (".".join(words), ".".join(words[1:])):
+        if base in BrokerConfig.settings:
+            return BrokerConfig.settings[base]
+    return None
+
+
+def _with_node_id(static: Mapping[str, str]) -> Mapping[str, str]:
+    """Let node.id and its older name broker.id stand for each other."""
+    for given, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+        if given in static and other not in static:
+            return {**static, other: static[given]}
+    if static.get("node.id", "").strip() != static.get("broker.id", "").strip():
+        raise ConfigError("broker.id", static["broker.id"], f"the same number as node.id ({static['node.id']})")
+    return static

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, Protocol, TypeGuard, TypeVar, overload
 
 from tailrace.settings.config_error import ConfigError
 from tailrace.settings.value_range import ValueRange
@@ -165,10 +165,9 @@ class SettingTable:
     settings: ClassVar[dict[str, Setting[Any]]] = {}
 
     def __init_subclass__(cls) -> None:
-        found: dict[str, Setting[Any]] = {}
-        for base in reversed(cls.__mro__):
-            for value in vars(base).values():
-                if isinstance(value, Setting):
-                    setting = cast("Setting[Any]", value)
-                    found[setting.key] = setting
-        cls.settings = found
+        own = {key: value for base in reversed(cls.__mro__) for key, value in vars(base).items() if _is_setting(value)}
+        cls.settings = {setting.key: setting for setting in own.values()}
+
+
+def _is_setting(value: object) -> TypeGuard[Setting[Any]]:
+    return isinstance(value, Setting)

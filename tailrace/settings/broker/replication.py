@@ -6,7 +6,7 @@ Names, types, ranges and defaults are those of Apache Kafka 4.1; the sentences a
 from __future__ import annotations
 
 from tailrace.settings.declare import boolean, integer, long, string
-from tailrace.settings.definition import CLUSTER_WIDE, HIGH, SettingTable
+from tailrace.settings.definition import CLUSTER_WIDE, HIGH, LONG_MAX, MEDIUM, SettingTable
 from tailrace.settings.value_range import at_least
 
 
@@ -54,3 +54,27 @@ class ReplicationSettings(SettingTable):
         False, "Let a replica lead that may have missed acknowledged records.", None, HIGH, CLUSTER_WIDE, acts=True
     )
     replica_selector_class = string(None, "The class that picks the replica a consumer reads from.")
+    leader_replication_throttled_rate = long(
+        LONG_MAX,
+        "How many bytes a second throttled replicas are sent; given only while the broker runs.",
+        at_least(0),
+        MEDIUM,
+        CLUSTER_WIDE,
+        internal=True,
+    )
+    follower_replication_throttled_rate = long(
+        LONG_MAX,
+        "How many bytes a second throttled replicas copy; given only while the broker runs.",
+        at_least(0),
+        MEDIUM,
+        CLUSTER_WIDE,
+        internal=True,
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second = long(
+        LONG_MAX,
+        "How many bytes a second move between log directories; given only while the broker runs.",
+        at_least(0),
+        MEDIUM,
+        CLUSTER_WIDE,
+        internal=True,
+    )
