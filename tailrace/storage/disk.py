@@ -303,10 +303,14 @@ class Disk:
                 self.remove_tree(child)
             else:
                 self.unlink(child)
+        self.remove_directory(path)
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory."""
         try:
             path.rmdir()
         except OSError as error:
-            raise _failed("remove", path, error) from error
+            raise _failed("remove directory", path, error) from error
 
     def sync_directory(self, path: Path) -> None:
         """Wait until the names in a directory are on disk: creations, renames and removals."""
