@@ -1,9 +1,9 @@
 """The metadata of a cluster of one broker, kept in a file of its data directory: nothing to start, nothing to run.
 
-Each change writes the whole image to `tailrace-metadata.json` (durably, off the event loop) before it is seen or
-answered; the image before it stays beside it as `tailrace-metadata.previous.json`. A crash at any byte leaves one of
-the two whole. A file that is damaged is renamed, never removed, and the one before it is taken; where both are gone the
-store starts empty and `topic_adoption.py` finds the topics again in the partition directories.
+Each change writes the whole image, durably and off the event loop, before it is seen or answered: first to
+`tailrace-metadata.copy.json`, then to `tailrace-metadata.json`. A crash at any byte leaves both whole, the copy perhaps
+with a change that nobody was answered. A file that is damaged is renamed, never removed, and the other is taken; where
+both are gone the store starts empty and `topic_adoption.py` finds the topics again in the partition directories.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tailrace.broker.metadata_file import DamagedMetadata, decode_image, encode_image
+from tailrace.broker.metadata_file import DamagedMetadata, StoredMetadata, decode_metadata, encode_metadata
 from tailrace.broker.metadata_image import MetadataImage
 from tailrace.broker.metadata_store import (
     BrokerRegistration,
@@ -32,7 +32,7 @@ from tailrace.storage.disk import Disk, DiskError
 LOGGER = logging.getLogger(__name__)
 
 FILE_NAME = "tailrace-metadata.json"
-PREVIOUS_FILE_NAME = "tailrace-metadata.previous.json"
+COPY_FILE_NAME = "tailrace-metadata.copy.json"
 FILE_BYTES_MAX = 256 * 1024 * 1024
 
 FEATURES: Mapping[str, int] = {"metadata.version": 27}
@@ -40,13 +40,9 @@ FEATURES: Mapping[str, int] = {"metadata.version": 27}
 
 
 class LocalMetadataStore:
-    """A `MetadataStore` in two files; made by `open`.
-
-    `is_rebuilt` says that metadata was lost: what is on disk then counts more than what the image says.
-    """
+    """A `MetadataStore` in two files of one directory; made by `open`."""
 
     def __init__(self, disk: Disk, directory: Path, *, cluster_id: str, node_id: int, image: MetadataImage) -> None:
-        self.is_rebuilt = False
         self._disk = disk
         self._directory = directory
         self._cluster_id = cluster_id
@@ -58,15 +54,20 @@ class LocalMetadataStore:
 
     @classmethod
     def open(cls, disk: Disk, directory: Path, *, cluster_id: str, node_id: int) -> LocalMetadataStore:
-        """Read the image that `directory` holds, or begin an empty one.
+        """Take up the metadata that `directory` holds, or begin with none.
 
-        Raises ValueError where the metadata is whole but belongs to another cluster, or is a newer version's:
-        to serve it would mix two clusters, and to ignore it would lose one.
+        Raises ValueError where it is that of another cluster or broker, or was written by a newer version: to serve it
+        would mix two clusters, and to ignore it would lose one.
         """
-        image, is_rebuilt = _read_image(disk, directory, cluster_id)
-        store = cls(disk, directory, cluster_id=cluster_id, node_id=node_id, image=image)
-        store.is_rebuilt = is_rebuilt
-        return store
+        stored = read_stored_metadata(disk, directory)
+        if stored is None:
+            stored = StoredMetadata(cluster_id, node_id, MetadataImage(features=dict(FEATURES), features_epoch=1))
+        if (stored.cluster_id, stored.node_id) != (cluster_id, node_id):
+            raise ValueError(
+                f"{directory / FILE_NAME} is of node {stored.node_id} in cluster {stored.cluster_id},"
+                f" and this broker is node {node_id} in cluster {cluster_id}"
+            )
+        return cls(disk, directory, cluster_id=cluster_id, node_id=node_id, image=stored.image)
 
     @property
     def cluster_id(self) -> str:
@@ -207,9 +208,9 @@ class LocalMetadataStore:
         async with self._changing:
             after, delta = change(self._image)
             if after != self._image:
-                data = encode_image(self._cluster_id, after)
+                data = encode_metadata(StoredMetadata(self._cluster_id, self._node_id, after))
                 try:
-                    await asyncio.to_thread(_write_image, self._disk, self._directory, data)
+                    await asyncio.to_thread(_write, self._disk, self._directory, data)
                 except DiskError as error:
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the change could not be kept: {error}") from error
                 self._image = after
@@ -224,39 +225,37 @@ class LocalMetadataStore:
                 LOGGER.exception("a listener failed on %r", delta)
 
 
-def _write_image(disk: Disk, directory: Path, data: bytes) -> None:
-    path = directory / FILE_NAME
-    if disk.exists(path):
-        disk.rename(path, directory / PREVIOUS_FILE_NAME, sync=False)
-    disk.replace_file(path, data)
-
-
-def _read_image(disk: Disk, directory: Path, cluster_id: str) -> tuple[MetadataImage, bool]:
-    is_damaged = False
-    for name in (FILE_NAME, PREVIOUS_FILE_NAME):
+def read_stored_metadata(disk: Disk, directory: Path) -> StoredMetadata | None:
+    """Read what a directory holds, from the file or its copy; None where there is neither. Sets damaged files aside."""
+    was_damaged = False
+    for name in (FILE_NAME, COPY_FILE_NAME):
         path = directory / name
         if not disk.exists(path):
             continue
         try:
-            found_id, image = decode_image(disk.read_file(path, size_max=FILE_BYTES_MAX))
+            stored = decode_metadata(disk.read_file(path, size_max=FILE_BYTES_MAX))
         except DamagedMetadata as error:
-            is_damaged = True
-            kept = _set_aside(disk, path)
+            was_damaged = True
+            kept = set_aside(disk, path)
             LOGGER.error("the metadata in %s is damaged (%s); it is kept as %s", path, error, kept.name)
             continue
-        if found_id != cluster_id:
-            raise ValueError(f"{path} belongs to cluster {found_id}, but meta.properties says {cluster_id}")
-        if is_damaged:
-            LOGGER.error("the metadata of the change before, in %s, is taken instead; the last change is lost", path)
-        return image, is_damaged
-    if is_damaged:
+        if was_damaged:
+            LOGGER.error("the metadata is taken from its copy %s", path)
+        return stored
+    if was_damaged:
         LOGGER.error("no metadata is left; topics are rebuilt from the partition directories, without their overrides")
-    return MetadataImage(features=dict(FEATURES), features_epoch=1), is_damaged
+    return None
 
 
-def _set_aside(disk: Disk, path: Path) -> Path:
+def set_aside(disk: Disk, path: Path) -> Path:
+    """Rename a damaged file to a name that is free, so that nothing of it is lost; give that name."""
     number = 1
     while disk.exists(kept := path.with_name(f"{path.name}.damaged-{number}")):
         number += 1
     disk.rename(path, kept)
     return kept
+
+
+def _write(disk: Disk, directory: Path, data: bytes) -> None:
+    disk.replace_file(directory / COPY_FILE_NAME, data)
+    disk.replace_file(directory / FILE_NAME, data)

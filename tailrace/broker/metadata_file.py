@@ -1,6 +1,6 @@
 """The bytes of a metadata image: one JSON document with a checksum, that people can read too.
 
-    {"format": 1, "checksum": "crc32c:1a2b3c4d", "metadata": {"cluster_id": "MkU3OEVBNTcwNTJENDM2Qg", "topics": {...}}}
+    {"format": 1, "checksum": "crc32c:1a2b3c4d", "metadata": {"cluster_id": "MkU3OEVBNTcwNTJENDM2Qg", ...}}
 
 The checksum is CRC-32C of the `metadata` value, written without spaces and with sorted keys; it is how a changed or
 torn file is told from a good one. Pure; which file it goes to, and what happens to a bad one, is the store's affair.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import crc32c
 
@@ -26,10 +26,20 @@ class DamagedMetadata(Exception):
     """Bytes that are no metadata image of ours; says what is wrong with them."""
 
 
-def encode_image(cluster_id: str, image: MetadataImage) -> bytes:
-    """Give the file's content for an image."""
+class StoredMetadata(NamedTuple):
+    """What the file says: whose metadata it is, and the image."""
+
+    cluster_id: str
+    node_id: int
+    image: MetadataImage
+
+
+def encode_metadata(stored: StoredMetadata) -> bytes:
+    """Give the file's content."""
+    image = stored.image
     metadata = {
-        "cluster_id": cluster_id,
+        "cluster_id": stored.cluster_id,
+        "node_id": stored.node_id,
         "topics": {name: _topic_json(topic) for name, topic in image.topics.items()},
         "configs": [
             {"type": resource.resource_type.name, "name": resource.name, "values": dict(values)}
@@ -43,8 +53,8 @@ def encode_image(cluster_id: str, image: MetadataImage) -> bytes:
     return f'{{"format":{FORMAT},"checksum":"{_checksum(body)}","metadata":{body}}}\n'.encode()
 
 
-def decode_image(data: bytes) -> tuple[str, MetadataImage]:
-    """Read a file's content: the cluster's id and the image.
+def decode_metadata(data: bytes) -> StoredMetadata:
+    """Read a file's content.
 
     Raises DamagedMetadata where it is not what was written, and ValueError where a newer version wrote it.
     """
@@ -61,12 +71,12 @@ def decode_image(data: bytes) -> tuple[str, MetadataImage]:
     if checksum != _checksum(_canonical(metadata)):
         raise DamagedMetadata(f"its content does not have the checksum {checksum!r} that it claims")
     try:
-        return _image(metadata)
+        return _stored(metadata)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedMetadata(f"its checksum is right, but it does not say what it should: {error!r}") from error
 
 
-def _image(metadata: Mapping[str, Any]) -> tuple[str, MetadataImage]:
+def _stored(metadata: Mapping[str, Any]) -> StoredMetadata:
     topics = {name: _topic(name, topic) for name, topic in metadata["topics"].items()}
     configs = {
         ConfigResource(ConfigResourceType[entry["type"]], entry["name"]): dict(entry["values"])
@@ -78,7 +88,7 @@ def _image(metadata: Mapping[str, Any]) -> tuple[str, MetadataImage]:
         features=dict(metadata["features"]),
         features_epoch=int(metadata["features_epoch"]),
     )
-    return str(metadata["cluster_id"]), image.with_topics(topics)
+    return StoredMetadata(str(metadata["cluster_id"]), int(metadata["node_id"]), image.with_topics(topics))
 
 
 def _topic_json(topic: TopicRegistration) -> dict[str, Any]:
