@@ -1,0 +1,176 @@
+"""What one partition answers to a fetch: records up to the reader's bound, or why there are none.
+
+A consumer reads to the high watermark, or to the last stable offset where it asks for committed records only; a
+follower reads to the log's end, and its fetch tells how far it has come. Records are a view of the mapped segment and
+are never copied. Which partitions are read, in which order and with how many bytes, `ReplicaManager` decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tailrace.broker.fetch_session import SessionPartition
+from tailrace.broker.follower_replica import FollowerReplica
+from tailrace.broker.partition import Partition
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.errors import ApiError
+from tailrace.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    LeaderIdAndEpoch,
+    PartitionData,
+    SnapshotId,
+)
+
+CONSUMER_REPLICA_ID = -1
+UNKNOWN_EPOCH = -1
+NO_RECORDS = b""
+
+# Parts of an answer that are nearly always the same; nobody changes them, so all answers share one of each.
+NO_DIVERGING_EPOCH = EpochEndOffset()
+NO_CURRENT_LEADER = LeaderIdAndEpoch()
+NO_SNAPSHOT = SnapshotId()
+
+
+class FetchIsolation(IntEnum):
+    """How far a fetch may read."""
+
+    LOG_END = 0
+    HIGH_WATERMARK = 1
+    TXN_COMMITTED = 2
+
+
+@dataclass(slots=True)
+class FetchParams:
+    """What a fetch request asks of all its partitions together."""
+
+    replica_id: int
+    replica_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: FetchIsolation
+    leader_only: bool
+
+    @property
+    def is_from_follower(self) -> bool:
+        """Whether another broker asks, to replicate."""
+        return self.replica_id >= 0
+
+
+def read_partition(
+    partition: Partition,
+    asked: SessionPartition,
+    params: FetchParams,
+    *,
+    bytes_max: int,
+    min_one_message: bool,
+    update_follower: bool,
+) -> PartitionData:
+    """Read for one fetch; raises ApiError where the partition can't be read as asked."""
+    partition.check_leader_epoch(asked.current_leader_epoch, leader_only=params.leader_only)
+    follower = _follower(partition, asked, params) if params.replica_id >= 0 else None
+    log = partition.log
+    # As they were before the read: what is appended meanwhile must not keep a follower from counting as caught up.
+    high_watermark = log.high_watermark
+    log_start_offset = log.log_start_offset
+    last_stable_offset = log.last_stable_offset
+    log_end_offset = log.log_end_offset
+    diverging = NO_DIVERGING_EPOCH
+    if asked.last_fetched_epoch >= 0:
+        diverging = diverging_epoch(partition, asked)
+    aborted: list[AbortedTransaction] | None = None
+    if diverging is not NO_DIVERGING_EPOCH:
+        records: memoryview | bytes = NO_RECORDS
+    else:
+        if params.isolation is FetchIsolation.HIGH_WATERMARK:
+            upper_offset = high_watermark
+        elif params.isolation is FetchIsolation.LOG_END:
+            upper_offset = log_end_offset
+        else:
+            upper_offset = last_stable_offset
+        read = log.read(
+            asked.fetch_offset, max_bytes=bytes_max, upper_offset=upper_offset, min_one_message=min_one_message
+        )
+        records = read.records
+        if params.isolation is FetchIsolation.TXN_COMMITTED:
+            aborted = _aborted_transactions(partition, asked.fetch_offset, read.next_offset) if records else []
+        if follower is not None and update_follower:
+            partition.follower_fetched(
+                follower,
+                fetch_offset=asked.fetch_offset,
+                log_start_offset=asked.log_start_offset,
+                broker_epoch=params.replica_epoch,
+                leader_end=log_end_offset,
+            )
+    return PartitionData(
+        partition_index=asked.partition,
+        high_watermark=high_watermark,
+        last_stable_offset=last_stable_offset,
+        log_start_offset=log_start_offset,
+        diverging_epoch=diverging,
+        current_leader=NO_CURRENT_LEADER,
+        snapshot_id=NO_SNAPSHOT,
+        aborted_transactions=aborted,
+        records=records,
+    )
+
+
+def failed_partition(partition_index: int, code: ErrorCode) -> PartitionData:
+    """Make the answer for a partition that could not be read."""
+    return PartitionData(
+        partition_index=partition_index,
+        error_code=code,
+        high_watermark=-1,
+        diverging_epoch=NO_DIVERGING_EPOCH,
+        current_leader=NO_CURRENT_LEADER,
+        snapshot_id=NO_SNAPSHOT,
+        aborted_transactions=None,
+        records=NO_RECORDS,
+    )
+
+
+def upper_offset(partition: Partition, isolation: FetchIsolation) -> int:
+    """Give the first offset that a reader of this kind may not see."""
+    if isolation is FetchIsolation.HIGH_WATERMARK:
+        return partition.log.high_watermark
+    return partition.log.log_end_offset if isolation is FetchIsolation.LOG_END else partition.log.last_stable_offset
+
+
+def diverging_epoch(partition: Partition, asked: SessionPartition) -> EpochEndOffset:
+    """Compare the reader's last fetched epoch with ours (KIP-595): where they part, say so; else NO_DIVERGING_EPOCH.
+
+    Raises OFFSET_OUT_OF_RANGE where we know nothing of that epoch, or the fetch offset lies before the log.
+    """
+    epoch, end_offset = partition.end_offset_for_epoch(asked.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"the end of epoch {asked.last_fetched_epoch} of {partition.topic_partition} is not known",
+        )
+    if asked.fetch_offset < partition.log.log_start_offset:
+        raise ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {asked.fetch_offset} of {partition.topic_partition} is before {partition.log.log_start_offset}",
+        )
+    if epoch < asked.last_fetched_epoch or end_offset < asked.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return NO_DIVERGING_EPOCH
+
+
+def _follower(partition: Partition, asked: SessionPartition, params: FetchParams) -> FollowerReplica:
+    follower = partition.followers.get(params.replica_id)
+    if follower is None:
+        # With an epoch in the request the assignment is what has not arrived here yet, and the follower tries again.
+        knows_epoch = asked.current_leader_epoch >= 0
+        code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        raise ApiError(code, f"{params.replica_id} is no replica of {partition.topic_partition}: {partition.replicas}")
+    return follower
+
+
+def _aborted_transactions(partition: Partition, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in partition.log.collect_aborted_transactions(first_offset, upper_offset)
+    ]
