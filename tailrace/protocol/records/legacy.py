@@ -67,7 +67,8 @@ def read_message(
     if not records:
         raise _corrupt(buffer, position, "it wraps no message")
     if magic:
-        _place(records, offset)
+        if not _place(records, offset):
+            raise _corrupt(buffer, position, f"below the offset {records[-1].offset} of the last message it wraps")
         if attributes & _LOG_APPEND_TIME_FLAG:
             for record in records:
                 record.timestamp = timestamp
@@ -91,11 +92,14 @@ def _read_wrapped(data: bytes, magic: int) -> list[Record]:
     return records
 
 
-def _place(records: list[Record], wrapper_offset: int) -> None:
-    """Turn relative offsets into absolute ones: the wrapper's is the last message's."""
+def _place(records: list[Record], wrapper_offset: int) -> bool:
+    """Turn relative offsets into absolute ones: the wrapper's is the last message's, or 0 as some producers send it."""
     base_offset = wrapper_offset - records[-1].offset
+    if base_offset < 0 and wrapper_offset != 0:
+        return False
     for record in records:
-        record.offset += base_offset
+        record.offset += max(base_offset, 0)
+    return True
 
 
 def _read_inner_head(data: bytes, position: int) -> tuple[int, int, int, int, int]:

@@ -25,6 +25,7 @@ _PLAIN_FLAGS: Final = 0x60
 _HEADER: Final = MAGIC + b"\x60\x40\x82"
 _BLOCK_BYTES: Final = 64 * 1024
 _BLOCK_BYTES_BY_CODE: Final = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
+_FAST_LEVEL: Final = 9
 _STORED: Final = 0x80000000
 _BLOCK_CHECKSUM: Final = 0x10
 _CONTENT_SIZE: Final = 0x08
@@ -33,17 +34,19 @@ _uint32 = Struct("<I")
 
 
 def compress(data: Buffer, *, level: int | None = None) -> bytes:
-    """Compress in independent blocks; a level (1-17) chooses the slow, high compression that Kafka's levels mean."""
+    """Compress in independent blocks.
+
+    A level (1-17) chooses high compression, except 9, Kafka's default, which stands for the fast one.
+    """
+    if level is not None and level != _FAST_LEVEL:
+        compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
     view = memoryview(data)
     pieces: list[bytes] = [_HEADER]
     for start in range(0, len(view), _BLOCK_BYTES):
         block = view[start : start + _BLOCK_BYTES]
-        if level is None:
-            packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
-        else:
-            packed = bytes(
-                cramjam.lz4.compress_block(block, mode="high_compression", compression=level, store_size=False)
-            )
+        packed = bytes(cramjam.lz4.compress_block(block, store_size=False))
         if len(packed) < len(block):
             pieces.append(_uint32.pack(len(packed)))
             pieces.append(packed)

@@ -30,7 +30,7 @@ from tailrace.protocol.records.compression import DECOMPRESSED_BYTES_MAX, decomp
 from tailrace.protocol.records.corrupt import CorruptRecords
 from tailrace.protocol.records.legacy import read_message
 from tailrace.protocol.records.record import HEADER_KEY_ERRORS, Record, RecordHeader
-from tailrace.protocol.records.varint import decode_varint
+from tailrace.protocol.records.varint import decode_long, decode_varint
 
 _length = Struct(">i")
 
@@ -94,14 +94,10 @@ def read_batch(
 def _decode_records(data: bytes, header: BatchHeader) -> list[Record]:
     """Decode as many records as the header says, which have to fill `data`.
 
-    A slice that reaches behind the end is shorter than asked for; so each record's end is compared with what its
-    length says, and the last one's with the end of the data. An index behind the end raises IndexError.
+    A slice that reaches behind the end is shorter than asked for, without an error; so each record's end is compared
+    with what its length says, and the last one's with the end of the data. An index behind the end is an IndexError.
     """
-    count = header.records_count
-    base_offset = header.base_offset
-    base_timestamp = header.base_timestamp
-    if count < 0:
-        raise CorruptRecords(f"a count of {count} records")
+    base_offset, base_timestamp, count = header.base_offset, header.base_timestamp, header.records_count
     records: list[Record] = []
     append = records.append
     position = 0
@@ -109,60 +105,57 @@ def _decode_records(data: bytes, header: BatchHeader) -> list[Record]:
         length = data[position]
         position += 1
         if length > 127:
-            length, position = decode_varint(data, position - 1)
-        else:
-            length = length >> 1 ^ -(length & 1)
-        end = position + length
-        position += 1  # the attributes of a record, of which none is in use
+            length, position = decode_long(data, position - 1, 32)
+        end = position + (length >> 1)
+        number = data[position + 1]  # behind the attributes of a record, of which none is in use
+        position += 2
+        if number > 127:
+            number, position = decode_long(data, position - 1, 64)
+        timestamp = base_timestamp + (number >> 1 ^ -(number & 1))
         number = data[position]
         position += 1
         if number > 127:
-            number, position = decode_varint(data, position - 1, bits=64)
-        else:
-            number = number >> 1 ^ -(number & 1)
-        timestamp = base_timestamp + number
+            number += (data[position] << 7) - 128
+            position += 1
+            if number > 16383:
+                number, position = decode_long(data, position - 2, 32)
+        offset = base_offset + (number >> 1 ^ -(number & 1))
         number = data[position]
         position += 1
         if number > 127:
-            number, position = decode_varint(data, position - 1)
-        else:
-            number = number >> 1 ^ -(number & 1)
-        offset = base_offset + number
-        number = data[position]
-        position += 1
-        if number > 127:
-            number, position = decode_varint(data, position - 1)
-        else:
-            number = number >> 1 ^ -(number & 1)
-        if number >= 0:
-            key = data[position : position + number]
-            position += number
-        elif number == -1:
+            number, position = decode_long(data, position - 1, 32)
+        if number == 1:
             key = None
         else:
-            raise CorruptRecords(f"a key of {number} bytes")
+            length |= number
+            number >>= 1
+            key = data[position : position + number]
+            position += number
         number = data[position]
         position += 1
         if number > 127:
-            number, position = decode_varint(data, position - 1)
-        else:
-            number = number >> 1 ^ -(number & 1)
-        if number >= 0:
-            value = data[position : position + number]
-            position += number
-        elif number == -1:
+            number += (data[position] << 7) - 128
+            position += 1
+            if number > 16383:
+                number, position = decode_long(data, position - 2, 32)
+        if number == 1:
             value = None
         else:
-            raise CorruptRecords(f"a value of {number} bytes")
+            length |= number
+            number >>= 1
+            value = data[position : position + number]
+            position += number
         if data[position] == 0:
             position += 1
-            headers: list[RecordHeader] | tuple[()] = ()
+            append(Record(offset, timestamp, key, value))
         else:
             headers, position = _decode_headers(data, position)
-        if position != end:
-            raise CorruptRecords(f"a record of {length} bytes takes {length + position - end}")
-        append(Record(offset, timestamp, key, value, headers))
-    if position != len(data):
+            append(Record(offset, timestamp, key, value, headers))
+        if position != end or length & 1:
+            raise CorruptRecords(
+                f"record {len(records)} of {count} is not as long as it says, or has a negative length"
+            )
+    if count < 0 or position != len(data):
         raise CorruptRecords(f"{count} records take {position} of {len(data)} bytes")
     return records
 

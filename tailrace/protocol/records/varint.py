@@ -17,17 +17,27 @@ def encode_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def decode_varint(data: Buffer, position: int, *, bits: int = 32) -> tuple[int, int]:
-    """Read a signed number of at most `bits` bits; give it and the position behind it."""
-    rest, shift = 0, 0
+def decode_varint(data: Buffer, position: int) -> tuple[int, int]:
+    """Read a signed number of 32 bits; give it and the position behind it."""
+    number = data[position]
+    position += 1
+    if number > 0x7F:
+        number, position = decode_long(data, position - 1, 32)
+    return number >> 1 ^ -(number & 1), position
+
+
+def decode_long(data: Buffer, position: int, bits: int) -> tuple[int, int]:
+    """Read a number of at most `bits` bits that takes several bytes, before its zigzag is undone."""
+    number, shift = data[position] & 0x7F, 7
     while True:
-        byte = data[position]
         position += 1
-        rest |= (byte & 0x7F) << shift
+        byte = data[position]
         if byte < 0x80:
-            if rest >> bits:
+            number |= byte << shift
+            if number >> bits:
                 raise CorruptRecords(f"a varint of more than {bits} bits")
-            return rest >> 1 ^ -(rest & 1), position
+            return number, position + 1
+        number |= (byte & 0x7F) << shift
         shift += 7
-        if shift >= bits + 3:
+        if shift > bits:
             raise CorruptRecords(f"a varint of more than {bits} bits")
