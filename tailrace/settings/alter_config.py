@@ -1,8 +1,8 @@
 """Changes of a running configuration: what AlterConfigs, IncrementalAlterConfigs and CreateTopics ask for.
 
-Each function takes the present texts and a proposal and gives the new texts, or raises: ConfigError (INVALID_CONFIG) for
-a value that a topic's setting does not take, ChangeRejected (INVALID_REQUEST) for a change that can't be made at all. It
-is Kafka's habit to answer INVALID_REQUEST to everything that is wrong with a broker's settings. Nothing is stored here.
+Each function takes the present texts and a proposal and gives the new texts, or raises: ConfigError (INVALID_CONFIG)
+for a value that a topic's setting does not take, ChangeRejected (INVALID_REQUEST) for a change that can't be made at
+all. It is Kafka's habit to answer INVALID_REQUEST to all that is wrong with a broker's settings. Nothing is stored here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What DescribeConfigs answers about a topic or a broker: each setting with its value and where the value comes from.
 
 Everything here is a list of plain values; the handler turns them into the response. Rules that look odd are Apache
-Kafka's own and were taken from its answers: the chain of synonyms begins at the first of them that has the setting's own
-broker name, so a topic whose retention comes from `log.retention.hours` shows DEFAULT_CONFIG and no synonyms.
+Kafka's own and were taken from its answers: the chain of synonyms begins at the first of them that has the setting's
+own broker name, so a topic whose retention comes from `log.retention.hours` shows DEFAULT_CONFIG and no synonyms.
 """
 
 from __future__ import annotations
