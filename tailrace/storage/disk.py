@@ -16,6 +16,7 @@ import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from tailrace.protocol.buffers import Buffer
 
@@ -23,6 +24,9 @@ ALLOCATION_BYTES_MIN = 64 * 1024
 """The first allocation of a growing file: a thousand idle partitions should not take a gigabyte."""
 ALLOCATION_BYTES_MAX = 64 * 1024 * 1024
 """The largest step of a growing file: beyond it fewer calls save nothing and a full disk would be met too early."""
+
+FileMapping: TypeAlias = mmap.mmap
+"""A file's bytes as memory; made by `DiskFile.map`."""
 
 _fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
 _allocate: Callable[[int, int, int], None] | None = getattr(os, "posix_fallocate", None)
@@ -136,7 +140,7 @@ class DiskFile:
         except OSError as error:
             raise self._failed("truncate", error) from error
 
-    def map(self, length: int, *, writable: bool) -> mmap.mmap:
+    def map(self, length: int, *, writable: bool) -> FileMapping:
         """Map the first `length` bytes, which must exist. The mapping outlives this file's `close`.
 
         File and mapping share the page cache: what `write_at` writes is seen in the mapping at once, and the reverse.
@@ -220,6 +224,13 @@ class Disk:
         """Give a file's size in bytes."""
         try:
             return path.stat().st_size
+        except OSError as error:
+            raise _failed("stat", path, error) from error
+
+    def modified_ms(self, path: Path) -> int:
+        """Give the time of a file's last change in milliseconds since the epoch."""
+        try:
+            return path.stat().st_mtime_ns // 1_000_000
         except OSError as error:
             raise _failed("stat", path, error) from error
 
