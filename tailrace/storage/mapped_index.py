@@ -9,13 +9,12 @@ descriptor while mapped, none before. Errors: `DiskError`, and `CorruptFile` fro
 
 from __future__ import annotations
 
-import mmap
 from abc import ABC, abstractmethod
 from pathlib import Path
 from struct import Struct
 from typing import ClassVar
 
-from tailrace.storage.disk import Disk
+from tailrace.storage.disk import Disk, FileMapping
 from tailrace.storage.errors import CorruptFile
 
 WARM_BYTES = 8192
@@ -36,7 +35,7 @@ class MappedIndex(ABC):
         self.path = path
         self.base_offset = base_offset
         self._disk = disk
-        self._mapping: mmap.mmap | None = None
+        self._mapping: FileMapping | None = None
         self._is_writable = False
         self._allocated_bytes = 0
         self._file_bytes = disk.file_size(path) if disk.exists(path) else -1
@@ -117,7 +116,7 @@ class MappedIndex(ABC):
     def _load_last_entry(self) -> None:
         """Remember the last entry (or that there is none) after entries were added or removed."""
 
-    def _mapped(self) -> mmap.mmap:
+    def _mapped(self) -> FileMapping:
         """Give a mapping that has all entries; there is at least one."""
         if self._mapping is None:
             file = self._disk.open(self.path, writable=False)
@@ -127,7 +126,7 @@ class MappedIndex(ABC):
                 file.close()
         return self._mapping
 
-    def _mapped_for_append(self) -> mmap.mmap:
+    def _mapped_for_append(self) -> FileMapping:
         """Give a writable mapping whose next entry has a real block under it."""
         needed = self.size_bytes + self.ENTRY_BYTES
         if self._mapping is not None and self._is_writable and needed <= self._allocated_bytes:
