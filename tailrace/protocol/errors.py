@@ -22,3 +22,7 @@ class ApiError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
+
+
+class UnwritableMessage(ValueError):
+    """A message of ours that the version asked for cannot carry: our own fault, never the peer's."""

@@ -7,6 +7,9 @@ message descriptions Kafka publishes: versions a field is in, versions it may be
 
 Classes are made by a metaclass and not by `dataclasses`: there are more than six hundred of them, and each would cost
 half a millisecond of every start. Type checkers see a dataclass; `__init__` is compiled at its first call.
+
+The default of a nested structure is one shared value that refuses to be changed: a fetch response has three of them for
+each partition, and nearly always leaves all three out.
 """
 
 from __future__ import annotations
@@ -158,7 +161,7 @@ class _Factory:
 
 
 def field(*, default_factory: Callable[[], T]) -> T:
-    """Give a field a default that is made anew for each value."""
+    """Give a field a default that is made when it is needed: a list anew for each value, a structure once for all."""
     return cast("T", _Factory(default_factory))
 
 
@@ -177,7 +180,9 @@ class _StructMeta(type):
             key: namespace.pop(key) for key, hint in annotations.items() if not str(hint).startswith("ClassVar")
         }
         namespace["__slots__"] = tuple(defaults)
-        namespace["field_defaults"] = defaults
+        namespace.setdefault("field_defaults", defaults)
+        namespace["decoders"] = {}
+        namespace["encoders"] = {}
         return super().__new__(mcls, name, bases, namespace, **options)
 
 
@@ -185,17 +190,19 @@ class WireStruct(metaclass=_StructMeta):
     """A structure of the protocol: every field has a default, and is given by keyword.
 
     Two are equal when their types and all their fields are. Nobody changes one after it was made, except to fill it
-    before it is sent.
+    before it is sent. `decoders` and `encoders` are the cache of `codec`: compiled functions by version.
     """
 
     field_defaults: ClassVar[dict[str, Any]]
+    decoders: ClassVar[dict[int, Callable[..., Any]]]
+    encoders: ClassVar[dict[int, Callable[..., Any]]]
 
     def __init__(self, **values: Any) -> None:
         _compile_init(type(self))
         type(self).__init__(self, **values)
 
     def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
+        if not isinstance(other, WireStruct) or self.field_defaults is not other.field_defaults:
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self.field_defaults)
 
@@ -206,18 +213,57 @@ class WireStruct(metaclass=_StructMeta):
         return f"{type(self).__name__}({fields})"
 
 
+def default_of(cls: type[WireStruct], name: str) -> Any:
+    """Give the default of a field: of a list a new one, of a nested structure without lists the one that is shared."""
+    default = cls.field_defaults[name]
+    if not isinstance(default, _Factory):
+        return default
+    value = default.make()
+    return value if isinstance(value, list) or has_list(value) else shared_default(type(value))
+
+
+def has_list(value: Any) -> bool:
+    """Say whether a list is in this structure or in one nested in it: such a default must not be shared."""
+    if not isinstance(value, WireStruct):
+        return isinstance(value, list)
+    return any(has_list(getattr(value, name)) for name in value.field_defaults)
+
+
+_shared_defaults: dict[type[WireStruct], WireStruct] = {}
+
+
+def shared_default(cls: type[WireStruct]) -> WireStruct:
+    """Give the one value of `cls` that has every default and cannot be changed."""
+    found = _shared_defaults.get(cls)
+    if found is None:
+        namespace: dict[str, Any] = {"field_defaults": cls.field_defaults, "__module__": cls.__module__}
+        namespace["__reduce__"] = lambda _: (shared_default, (cls,))
+        frozen = _StructMeta.__new__(_StructMeta, cls.__name__, (cls,), namespace)
+        found = cast("WireStruct", object.__new__(frozen))
+        for name in cls.field_defaults:
+            setattr(found, name, default_of(cls, name))
+        type.__setattr__(frozen, "__setattr__", _refuse_change)
+        _shared_defaults[cls] = found
+    return found
+
+
+def _refuse_change(self: WireStruct, name: str, value: object) -> None:
+    raise AttributeError(f"{type(self).__name__}.{name} is in a shared default: make a {type(self).__name__} instead")
+
+
 def _compile_init(cls: type[WireStruct]) -> None:
     """Give `cls` an `__init__` of its own, as `dataclasses` would have done at import."""
     names: dict[str, Any] = {"_missing": object()}
     parameters: list[str] = []
     body: list[str] = []
     for name, default in cls.field_defaults.items():
-        if isinstance(default, _Factory):
+        value = default_of(cls, name)
+        if isinstance(default, _Factory) and has_list(value):
             names[f"_make_{name}"] = default.make
             parameters.append(f"{name}=_missing")
             body.append(f" self.{name} = _make_{name}() if {name} is _missing else {name}")
         else:
-            names[f"_default_{name}"] = default
+            names[f"_default_{name}"] = value
             parameters.append(f"{name}=_default_{name}")
             body.append(f" self.{name} = {name}")
     signature = ", ".join(["self", "*", *parameters] if parameters else ["self"])
