@@ -2,8 +2,8 @@
 
 Lives here: leadership and its epochs, the in-sync replicas, the rule that moves the high watermark, and what an
 acknowledgement waits for. Promises: records below the high watermark are on every in-sync replica (and on this disk,
-where `flush.messages` asks for that). What a fetch is answered is in `partition_fetch.py`, what an ISR change is written
-to is the metadata store, and who is waiting for the high watermark is the replica manager's business.
+where `flush.messages` asks for that). What a fetch is answered is in `partition_fetch.py`; ISR changes are written by
+the metadata store, and who is waiting for the high watermark is the replica manager's business.
 
 With one replica the ISR is the leader itself and the high watermark follows every append at once; the rules are the
 same. They are Kafka's: KIP-497 (ISR changes through the controller, with a "maximal" ISR while a change is under way)
@@ -264,10 +264,12 @@ class Partition:
     async def _flush(self) -> None:
         log = self.log
         try:
-            while self._flushed_to < log.log_end_offset:
+            while True:
                 target = log.log_end_offset
                 await log.flush(target)
                 self._flushed_to = target
+                if not log.flush_is_due:
+                    break
                 self._tell_if_moved()
             self._flushed_to = NEVER_HELD
         except ApiError:
@@ -275,6 +277,7 @@ class Partition:
             assert log.is_offline, f"the flush of {self.topic_partition} failed, yet its log is not offline"
         finally:
             self._flush_task = None
+        self.advance_high_watermark()
         self._surroundings.high_watermark_moved(self)
 
     def _tell_if_moved(self) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from struct import Struct
 
 from tailrace.broker.fetch_session import SessionPartition
 from tailrace.broker.follower_replica import FollowerReplica
 from tailrace.broker.partition import Partition
+from tailrace.protocol.buffers import Buffer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.fetch import (
@@ -26,6 +28,8 @@ from tailrace.protocol.messages.fetch import (
 CONSUMER_REPLICA_ID = -1
 UNKNOWN_EPOCH = -1
 NO_RECORDS = b""
+_BATCH_PREFIX = Struct(">qi11xi")
+"""A batch's base offset, its length and, behind epoch, magic, checksum and attributes, its last offset delta."""
 
 # Parts of an answer that are nearly always the same; nobody changes them, so all answers share one of each.
 NO_DIVERGING_EPOCH = EpochEndOffset()
@@ -82,7 +86,7 @@ def read_partition(
         diverging = diverging_epoch(partition, asked)
     aborted: list[AbortedTransaction] | None = None
     if diverging is not NO_DIVERGING_EPOCH:
-        records: memoryview | bytes = NO_RECORDS
+        records: Buffer = NO_RECORDS
     else:
         if params.isolation is FetchIsolation.HIGH_WATERMARK:
             upper_offset = high_watermark
@@ -93,9 +97,10 @@ def read_partition(
         read = log.read(
             asked.fetch_offset, max_bytes=bytes_max, upper_offset=upper_offset, min_one_message=min_one_message
         )
-        records = read.records
+        # A batch larger than the limit is not given in part: the client could do nothing with it (KIP-74).
+        records = NO_RECORDS if read.first_entry_is_incomplete else read.records
         if params.isolation is FetchIsolation.TXN_COMMITTED:
-            aborted = _aborted_transactions(partition, asked.fetch_offset, read.next_offset) if records else []
+            aborted = _aborted_transactions(partition, asked.fetch_offset, records, last_stable_offset)
         if follower is not None and update_follower:
             partition.follower_fetched(
                 follower,
@@ -169,8 +174,29 @@ def _follower(partition: Partition, asked: SessionPartition, params: FetchParams
     return follower
 
 
-def _aborted_transactions(partition: Partition, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+def _aborted_transactions(
+    partition: Partition, first_offset: int, records: Buffer, last_stable_offset: int
+) -> list[AbortedTransaction]:
+    """Give the aborted transactions that overlap the records of the answer, not all of them to the log's end."""
+    if not records:
+        return []
+    aborted = partition.log.collect_aborted_transactions(first_offset, last_stable_offset)
+    if not aborted:
+        return []
+    end_offset = _end_offset(records, last_stable_offset)
     return [
-        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-        for aborted in partition.log.collect_aborted_transactions(first_offset, upper_offset)
+        AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+        for entry in aborted
+        if entry.first_offset < end_offset
     ]
+
+
+def _end_offset(records: Buffer, upper_offset: int) -> int:
+    """Give the offset behind the last batch, whole or in part; `upper_offset` where that is unknown."""
+    position = 0
+    end_offset = upper_offset
+    while position + _BATCH_PREFIX.size <= len(records):
+        base_offset, length, last_offset_delta = _BATCH_PREFIX.unpack_from(records, position)
+        end_offset = base_offset + last_offset_delta + 1
+        position += 12 + length
+    return end_offset if position >= len(records) else upper_offset

@@ -4,7 +4,8 @@ It obeys the metadata store: partitions appear, change their leader and go as th
 through it, because it knows who waits: whoever moves a high watermark or appends a record has the delayed produces,
 fetches and deletions of that partition tried. Keys of the purgatories are the `Partition` objects themselves.
 
-What a request may do is decided by the handlers; what one partition answers, by `partition.py` and `partition_fetch.py`.
+What a request may do is decided by the handlers; what one partition answers, by `partition.py` and
+`partition_fetch.py`.
 """
 
 from __future__ import annotations
@@ -221,7 +222,8 @@ class ReplicaManager:
         if asked.topic_id != partition.topic_id and asked.topic_id != ZERO_UUID:
             raise ApiError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,
-                f"{partition.topic_partition} has the id {uuid_text(partition.topic_id)}, not {uuid_text(asked.topic_id)}",
+                f"the id of {partition.topic_partition} is {uuid_text(partition.topic_id)}, "
+                f"not {uuid_text(asked.topic_id)}",
             )
         return partition
 

@@ -1,0 +1,207 @@
+"""Fetch: v4-v18, for consumers and for followers.
+
+v5: log start offset … v7: sessions (KIP-227) … v9: leader epochs (KIP-320) … v11: rack (KIP-392; one replica: nobody
+is sent elsewhere) … v12: flexible, last fetched epoch and diverging epoch (KIP-595) … v13: topics by id (KIP-516) …
+v15: replica state … v16: the current leader beside errors (KIP-951) … v17: directory ids … v18: the follower's high
+watermark.
+
+A fetch that finds less than `min_bytes` waits, at most `max_wait_ms`. Errors are answered for each partition, wrong
+sessions as a whole. The records of the answer are views of the mapped segments.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tailrace.broker.authorizer import CLUSTER_NAME, AclOperation, ResourceType
+from tailrace.broker.broker import Broker
+from tailrace.broker.current_leader import current_leader
+from tailrace.broker.delayed_fetch import DelayedFetch
+from tailrace.broker.fetch_session import FetchContext, Found, SessionPartition
+from tailrace.broker.partition_fetch import (
+    NO_CURRENT_LEADER,
+    NO_DIVERGING_EPOCH,
+    NO_RECORDS,
+    NO_SNAPSHOT,
+    FetchIsolation,
+    FetchParams,
+)
+from tailrace.broker.request import Answer, Request, Result
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+
+STORAGE_ERROR_VERSION_FIRST = 6
+SESSION_VERSION_FIRST = 7
+RACK_VERSION_FIRST = 11
+TOPIC_ID_VERSION_FIRST = 13
+REPLICA_STATE_VERSION_FIRST = 15
+LEADER_VERSION_FIRST = 16
+READ_COMMITTED = 1
+
+
+def handle(broker: Broker, request: Request[FetchRequest]) -> Result:
+    """Answer with records, or wait for them."""
+    body = request.body
+    version = request.api_version
+    context = broker.fetch_sessions.open_context(body, version, partial(_topic_name, broker))
+    params = _params(broker, body, version)
+    asked, failed = _sort(broker, request, context, is_from_follower=params.replica_id >= 0)
+    if not asked:
+        return _respond(broker, request, context, failed, [])
+    manager = broker.replica_manager
+    for entry in asked:
+        manager.topic_metrics(entry.topic).total_fetch_requests += 1
+    found, bytes_read, is_urgent = manager.read(params, asked, update_follower=True)
+    if is_urgent or params.max_wait_ms <= 0 or bytes_read >= params.min_bytes:
+        return _respond(broker, request, context, failed, found)
+    operation = DelayedFetch(params, asked, manager, partial(_respond, broker, request, context, failed))
+    keys = [manager.fetched_partition(entry) for entry in asked]
+    manager.fetch_purgatory.try_complete_else_watch(operation, keys)
+    return operation.parked
+
+
+def error_response(request: Request[FetchRequest], code: ErrorCode, message: str | None) -> FetchResponse:
+    """Answer the request as a whole; before v13 every partition says so too, for clients that look only there."""
+    del message  # the response has no room for one
+    body = request.body
+    topics = [] if request.api_version >= TOPIC_ID_VERSION_FIRST else body.topics
+    return FetchResponse(
+        error_code=code,
+        session_id=body.session_id,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic, partitions=[_refused(asked.partition, code) for asked in topic.partitions]
+            )
+            for topic in topics
+        ],
+    )
+
+
+def _topic_name(broker: Broker, topic_id: bytes) -> str | None:
+    registration = broker.metadata.topic_by_id(topic_id)
+    return None if registration is None else registration.name
+
+
+def _params(broker: Broker, body: FetchRequest, version: int) -> FetchParams:
+    if version >= REPLICA_STATE_VERSION_FIRST:
+        replica_id = body.replica_state.replica_id
+        replica_epoch = body.replica_state.replica_epoch
+    else:
+        replica_id = body.replica_id
+        replica_epoch = -1
+    if replica_id >= 0:
+        isolation = FetchIsolation.LOG_END
+    elif body.isolation_level == READ_COMMITTED:
+        isolation = FetchIsolation.TXN_COMMITTED
+    else:
+        isolation = FetchIsolation.HIGH_WATERMARK
+    max_bytes = min(body.max_bytes, broker.config.fetch_max_bytes)
+    return FetchParams(
+        replica_id,
+        replica_epoch,
+        body.max_wait_ms,
+        min(body.min_bytes, max_bytes),
+        max_bytes,
+        isolation,
+        # Consumers that may name a rack may read from a follower (KIP-392).
+        replica_id >= 0 or version < RACK_VERSION_FIRST,
+    )
+
+
+def _sort(
+    broker: Broker, request: Request[FetchRequest], context: FetchContext, *, is_from_follower: bool
+) -> tuple[list[SessionPartition], list[Found]]:
+    """Tell partitions that can be read from those that are answered with an error."""
+    asked: list[SessionPartition] = []
+    failed: list[Found] = []
+    authorizer, connection, partitions = broker.authorizer, request.connection, broker.replica_manager.partitions
+    if is_from_follower:
+        may_replicate = authorizer.authorize(
+            connection, AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
+        )
+    else:
+        may_replicate = False
+    for entry in context.partitions:
+        topic = entry.topic
+        code = ErrorCode.NONE
+        if is_from_follower and not may_replicate:
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not (is_from_follower or authorizer.authorize(connection, AclOperation.READ, ResourceType.TOPIC, topic)):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif (topic, entry.partition) not in partitions and broker.metadata.partition(topic, entry.partition) is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if code:
+            failed.append((entry, _refused(entry.partition, code)))
+        else:
+            asked.append(entry)
+    return asked, failed
+
+
+def _refused(partition_index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=partition_index,
+        error_code=code,
+        high_watermark=-1,
+        diverging_epoch=NO_DIVERGING_EPOCH,
+        current_leader=NO_CURRENT_LEADER,
+        snapshot_id=NO_SNAPSHOT,
+        records=NO_RECORDS,
+    )
+
+
+def _respond(
+    broker: Broker, request: Request[FetchRequest], context: FetchContext, failed: list[Found], found: list[Found]
+) -> Answer:
+    """Make the answer; the session leaves out what is no news."""
+    endpoints: list[NodeEndpoint] = []
+    size_bytes = 0
+    for entry, data in found:
+        size = len(data.records or NO_RECORDS)
+        if size:
+            broker.replica_manager.topic_metrics(entry.topic).bytes_out += size
+            size_bytes += size
+        elif data.error_code:
+            _explain(broker, request, entry, data, endpoints)
+    for _, data in failed:
+        broker.metrics.record_error("Fetch", ErrorCode(data.error_code))
+    response = context.response([*found, *failed] if failed else found)
+    if endpoints:
+        response.node_endpoints = endpoints
+    response.throttle_time_ms = broker.quotas.record_fetch(request.connection, request.client_id, size_bytes)
+    return response
+
+
+def _explain(
+    broker: Broker,
+    request: Request[FetchRequest],
+    entry: SessionPartition,
+    data: PartitionData,
+    endpoints: list[NodeEndpoint],
+) -> None:
+    """Put an error into the words of the request's version, and say where the leader is (KIP-951)."""
+    code = ErrorCode(data.error_code)
+    broker.metrics.record_error("Fetch", code)
+    if code is ErrorCode.KAFKA_STORAGE_ERROR and request.api_version < STORAGE_ERROR_VERSION_FIRST:
+        data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if request.api_version < LEADER_VERSION_FIRST or code not in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+    ):
+        return
+    leader = current_leader(broker, entry.topic or "", entry.partition, request.connection.listener_name)
+    data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+    if leader.endpoint is not None and all(endpoint.node_id != leader.leader_id for endpoint in endpoints):
+        endpoints.append(
+            NodeEndpoint(
+                node_id=leader.leader_id, host=leader.endpoint.host, port=leader.endpoint.port, rack=leader.rack
+            )
+        )
