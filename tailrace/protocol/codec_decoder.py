@@ -64,7 +64,7 @@ def _write(plan: StructPlan) -> SourceWriter:
         bad_tag=_bad_tag,
         longer=finish_unsigned_varint,
         open_tag=_open_tag,
-        skip_tags=_skip_tags,
+        pass_tags=_pass_tags,
         unpack_from=struct.unpack_from,
     )
     return writer
@@ -229,7 +229,7 @@ class _DecoderGenerator:
         with writer.block(f"if {count}:"):
             writer.line(f"if {count} > 127: {count}, p = longer(b, p, {count})")
             if not plan.tagged:
-                writer.line(f"p = skip_tags(b, p, end, {count})")
+                writer.line(f"p = pass_tags(b, p, end, {count})")
                 return
             tag, stop = writer.fresh("g"), writer.fresh("s")
             with writer.block(f"while {count}:"):
@@ -275,8 +275,14 @@ def _open_tag(buffer: Buffer, position: int, end: int) -> tuple[int, int, int]:
     return tag, position + size, position
 
 
-def _skip_tags(buffer: Buffer, position: int, end: int, count: int) -> int:
+def _pass_tags(buffer: Buffer, position: int, end: int, count: int) -> int:
     """Pass over tagged fields that this version does not know."""
     for _ in range(count):
         _, position, _ = _open_tag(buffer, position, end)
     return position
+
+
+def skip_tags(buffer: Buffer, position: int) -> int:
+    """Give the position behind the tagged fields of a header; IndexError where the buffer ends before."""
+    count, position = read_unsigned_varint(buffer, position)
+    return _pass_tags(buffer, position, len(buffer), count) if count else position

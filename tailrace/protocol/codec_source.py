@@ -7,7 +7,7 @@ value can take; that is here too. What the lines say is left to `codec_decoder` 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,7 +62,7 @@ class SourceWriter:
         self._lines.append("    " * self._depth + text)
 
     @contextmanager
-    def block(self, head: str) -> Iterator[None]:
+    def block(self, head: str) -> Generator[None]:
         """Add a line that opens a block, and indent what follows."""
         self.line(head)
         self._depth += 1

@@ -1,8 +1,8 @@
 """What a declaration means at one version.
 
-`plan_struct` reads the annotations of a class once and gives, for one version, the fields that travel and those that do
-not, with nullability, flexibility and tag resolved. The compiled codec, the `construct` schema and the JSON form are all
-made from this one reading, so that they can disagree only in what they do with it.
+`plan_message` reads the annotations of a class once and gives, for one version, the fields that travel and those that
+do not, with nullability, flexibility and tag resolved. The compiled codec, the `construct` schema and the JSON form are
+all made from this one reading, so that they can disagree only in what they do with it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from tailrace.protocol.schema import Array, Message, Nested, WireStruct, WireType, default_of
@@ -58,7 +58,7 @@ class StructPlan:
         yield from self.tagged
 
 
-@lru_cache(maxsize=None)
+@cache
 def plan_message(cls: type[Message], version: int) -> StructPlan:
     """Give the plan of a message, or raise ValueError for a version that it does not have."""
     if version not in cls.versions:
@@ -66,7 +66,7 @@ def plan_message(cls: type[Message], version: int) -> StructPlan:
     return _plan_struct(cls, version, version in cls.flexible)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _declared_fields(cls: type[WireStruct]) -> tuple[tuple[str, WireType, type[WireStruct] | None], ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
     declared: list[tuple[str, WireType, type[WireStruct] | None]] = []

@@ -218,8 +218,10 @@ def default_of(cls: type[WireStruct], name: str) -> Any:
     default = cls.field_defaults[name]
     if not isinstance(default, _Factory):
         return default
-    value = default.make()
-    return value if isinstance(value, list) or has_list(value) else shared_default(type(value))
+    value: Any = default.make()
+    if isinstance(value, WireStruct) and not has_list(value):
+        return shared_default(type(value))
+    return cast("Any", value)
 
 
 def has_list(value: Any) -> bool:
@@ -237,14 +239,18 @@ def shared_default(cls: type[WireStruct]) -> WireStruct:
     found = _shared_defaults.get(cls)
     if found is None:
         namespace: dict[str, Any] = {"field_defaults": cls.field_defaults, "__module__": cls.__module__}
-        namespace["__reduce__"] = lambda _: (shared_default, (cls,))
-        frozen = _StructMeta.__new__(_StructMeta, cls.__name__, (cls,), namespace)
-        found = cast("WireStruct", object.__new__(frozen))
+        namespace["__reduce__"] = _reduce_to_shared
+        frozen = cast("type[WireStruct]", _StructMeta(cls.__name__, (cls,), namespace))
+        found = object.__new__(frozen)
         for name in cls.field_defaults:
             setattr(found, name, default_of(cls, name))
         type.__setattr__(frozen, "__setattr__", _refuse_change)
         _shared_defaults[cls] = found
     return found
+
+
+def _reduce_to_shared(self: WireStruct) -> tuple[Callable[[type[WireStruct]], WireStruct], tuple[type[WireStruct]]]:
+    return shared_default, (type(self).__mro__[1],)
 
 
 def _refuse_change(self: WireStruct, name: str, value: object) -> None:
