@@ -20,6 +20,7 @@ from tailrace.broker.topic_names import CLUSTER_METADATA_TOPIC, check_topic_name
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.uuid import random_uuid
+from tailrace.settings.alter_config import check_topic
 from tailrace.settings.broker_config import BrokerConfig
 from tailrace.settings.config_error import ConfigError
 from tailrace.settings.log_config import LogConfig
@@ -105,13 +106,9 @@ def check_topic_configs(config: BrokerConfig, configs: Mapping[str, str | None])
             raise ApiError(ErrorCode.INVALID_CONFIG, f"A topic config can't be null: {key}")
         checked[key] = value
     try:
-        log_config = LogConfig.from_overrides(config, checked)
+        check_topic(config, checked)
     except ConfigError as error:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"Invalid value: {error}") from error
-    if log_config.remote_storage_enable:
-        raise ApiError(
-            ErrorCode.INVALID_CONFIG, "remote.storage.enable=true: this broker has no remote storage, so false is right"
-        )
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
     return checked
 
 

@@ -28,6 +28,9 @@ class ConfigSource(enum.IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    CLIENT_METRICS_CONFIG = 7
+    GROUP_CONFIG = 8
 
 
 @dataclass(slots=True)
@@ -143,8 +146,10 @@ def _all_layers(config: BrokerConfig, keys: Iterable[str]) -> Iterator[ConfigSyn
                 yield ConfigSynonym(key, layer[key] if shown else None, source)
     for key in keys:
         setting = config.settings.get(key)
+        if setting is None or setting.default_text is None or setting.is_dynamic_only:
+            continue
         # node.id and process.roles have a default of ours where Kafka demands a value: it is not shown as Kafka's.
-        if setting is not None and setting.default_text is not None and not setting.required:
+        if not setting.required:
             yield ConfigSynonym(key, setting.default_text, ConfigSource.DEFAULT_CONFIG)
 
 
