@@ -2,7 +2,8 @@
 
 Each function takes the present texts and a proposal and gives the new texts, or raises: ConfigError (INVALID_CONFIG)
 for a value that a topic's setting does not take, ChangeRejected (INVALID_REQUEST) for a change that can't be made at
-all. It is Kafka's habit to answer INVALID_REQUEST to all that is wrong with a broker's settings. Nothing is stored here.
+all. It is Kafka's habit to answer INVALID_REQUEST to all that is wrong with a broker's settings. Nothing is stored
+here.
 """
 
 from __future__ import annotations
@@ -87,6 +88,10 @@ def check_topic(broker_config: BrokerConfig, overrides: Mapping[str, str]) -> Lo
     config = LogConfig.from_overrides(broker_config, overrides)
     if config.remote_storage_enable and not broker_config.remote_log_storage_system_enable:
         raise ConfigError("remote.storage.enable", "true", "false, because this broker has no tiered storage")
+    # Only here, where a topic is changed: a topic must not become unusable because its broker's defaults moved.
+    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+        expected = f"at most max.compaction.lag.ms ({config.max_compaction_lag_ms} ms)"
+        raise ConfigError("min.compaction.lag.ms", config.min_compaction_lag_ms, expected)
     return config
 
 

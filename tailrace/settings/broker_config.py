@@ -95,7 +95,7 @@ class BrokerConfig(
             if setting is not None:
                 fields[setting.name] = setting.parse(text)
             elif (base := listener_setting(key)) is not None:
-                base.parse(text)
+                base.parse(text, key)
         check_broker_rules(self)
 
     def with_dynamic(self, *, dynamic_default: Mapping[str, str], dynamic_broker: Mapping[str, str]) -> BrokerConfig:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def check_broker_rules(config: BrokerConfig) -> None:
     """Raise ConfigError where two settings of a broker contradict each other."""
     _check_orders(config)
+    _check_groups(config)
     _check_log(config)
     _check_network(config)
     _check_listeners(config)
@@ -57,6 +58,31 @@ def _check_orders(config: BrokerConfig) -> None:
             raise ConfigError(lesser, value, f"at most {greater} ({limit})")
 
 
+def _check_groups(config: BrokerConfig) -> None:
+    for key, heartbeat, session in (
+        (
+            "group.consumer.heartbeat.interval.ms",
+            config.group_consumer_heartbeat_interval_ms,
+            config.group_consumer_session_timeout_ms,
+        ),
+        (
+            "group.share.heartbeat.interval.ms",
+            config.group_share_heartbeat_interval_ms,
+            config.group_share_session_timeout_ms,
+        ),
+        (
+            "group.streams.heartbeat.interval.ms",
+            config.group_streams_heartbeat_interval_ms,
+            config.group_streams_session_timeout_ms,
+        ),
+    ):
+        if heartbeat >= session:
+            raise ConfigError(key, heartbeat, f"less than the session timeout ({session} ms)")
+    protocols = config.group_coordinator_rebalance_protocols
+    if "classic" not in protocols:
+        raise ConfigError("group.coordinator.rebalance.protocols", ",".join(protocols), "a list that has classic")
+
+
 def _check_log(config: BrokerConfig) -> None:
     if not config.log_directories:
         raise ConfigError("log.dirs", config.log_dirs, "at least one directory")
@@ -80,10 +106,12 @@ def _check_log(config: BrokerConfig) -> None:
             config.log_cleaner_dedupe_buffer_size,
             f"more than 1048576 bytes for each of the {config.log_cleaner_threads} cleaner threads",
         )
-    if config.offsets_topic_compression_codec not in range(5):
-        raise ConfigError(
-            "offsets.topic.compression.codec", config.offsets_topic_compression_codec, "a codec's number, from 0 to 4"
-        )
+    for key, codec in (
+        ("offsets.topic.compression.codec", config.offsets_topic_compression_codec),
+        ("share.coordinator.state.topic.compression.codec", config.share_coordinator_state_topic_compression_codec),
+    ):
+        if codec not in range(5):
+            raise ConfigError(key, codec, "a codec's number, from 0 to 4")
 
 
 def _check_network(config: BrokerConfig) -> None:
@@ -125,17 +153,30 @@ def _check_listeners(config: BrokerConfig) -> None:
     check_ports("listeners", config.listeners, endpoints)
     names = {endpoint.name for endpoint in endpoints}
     advertised = config.advertised_endpoints
+    text = config.advertised_listeners
+    if not advertised:
+        raise ConfigError("advertised.listeners", text, "at least one listener that is not the controller's")
     for endpoint in advertised:
-        text = config.advertised_listeners
         if endpoint.host in ("0.0.0.0", "::"):
             raise ConfigError("advertised.listeners", text, f"an address that clients can reach, not {endpoint.host}")
         if endpoint.name not in names:
             raise ConfigError("advertised.listeners", text, f"only names that listeners has, not {endpoint.name}")
-    between_brokers = config.inter_broker_listener_name
-    if between_brokers is not None:
-        if "security.inter.broker.protocol" in config.texts:
-            expected = "to be absent where inter.broker.listener.name is given"
-            raise ConfigError("security.inter.broker.protocol", config.security_inter_broker_protocol, expected)
-        if between_brokers.upper() not in {endpoint.name for endpoint in advertised}:
-            expected = f"one of the advertised listeners: {', '.join(str(endpoint) for endpoint in advertised)}"
-            raise ConfigError("inter.broker.listener.name", between_brokers, expected)
+    _check_listener_between_brokers(config, {endpoint.name for endpoint in advertised})
+    for name in (config.early_start_listeners or "").upper().split(","):
+        if name.strip() and name.strip() not in names | config.controller_listeners:
+            raise ConfigError("early.start.listeners", config.early_start_listeners, "only names that listeners has")
+
+
+def _check_listener_between_brokers(config: BrokerConfig, advertised: set[str]) -> None:
+    expected = f"one of the advertised listeners: {', '.join(sorted(advertised))}"
+    name = config.inter_broker_listener_name
+    protocol = config.security_inter_broker_protocol
+    if name is None:
+        if protocol not in advertised:
+            raise ConfigError("security.inter.broker.protocol", protocol, expected)
+        return
+    if "security.inter.broker.protocol" in config.texts:
+        absent = "to be absent where inter.broker.listener.name is given"
+        raise ConfigError("security.inter.broker.protocol", protocol, absent)
+    if name.upper() not in advertised:
+        raise ConfigError("inter.broker.listener.name", name, expected)

@@ -72,9 +72,9 @@ class WordSet(Setting[frozenset[str]]):
 
     __slots__ = ()
 
-    def parse(self, text: str) -> frozenset[str]:
+    def parse(self, text: str, key: str | None = None) -> frozenset[str]:
         """Turn text into the set of its words."""
-        return frozenset(super().parse(text))
+        return frozenset(super().parse(text, key))
 
 
 def word_set(

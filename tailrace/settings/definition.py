@@ -133,16 +133,21 @@ class Setting(Generic[T_co]):
         return self.value_type is ValueType.PASSWORD
 
     @property
+    def is_dynamic_only(self) -> bool:
+        """Say whether the setting can be given only while the broker runs, in no file."""
+        return self.internal and self.update_mode is not READ_ONLY
+
+    @property
     def expected(self) -> str:
         """Say what the setting takes, for an error message."""
         unit = f" ({self.unit})" if self.unit else ""
         return f"{self.value_type.expected}{f', {self.valid}' if self.valid else ''}{unit}"
 
-    def parse(self, text: str) -> Any:
-        """Turn text into the value, or raise ConfigError with the key, the text and the range."""
+    def parse(self, text: str, key: str | None = None) -> Any:
+        """Turn text into the value, or raise ConfigError with the key (or the one it was given by) and the range."""
         value = self.value_type.parse(text)
         if value is None or (self.valid is not None and not self.valid.admits(value)):
-            raise ConfigError(self.key, "[hidden]" if self.is_sensitive else text, self.expected)
+            raise ConfigError(key or self.key, "[hidden]" if self.is_sensitive else text, self.expected)
         return value
 
     @property

@@ -33,8 +33,8 @@ def parse_protocol_map(text: str) -> dict[str, str]:
     protocols: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = (word.strip().upper() for word in part.rpartition(":"))
-        if not name or protocol not in SECURITY_PROTOCOLS or name in protocols:
-            expected = f"a list of name:protocol, each name once, with protocols from {', '.join(SECURITY_PROTOCOLS)}"
+        if not name or protocol not in SECURITY_PROTOCOLS:
+            expected = f"a list of name:protocol, with protocols from {', '.join(SECURITY_PROTOCOLS)}"
             raise ConfigError("listener.security.protocol.map", text, expected)
         protocols[name] = protocol
     return protocols

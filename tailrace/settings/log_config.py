@@ -36,7 +36,6 @@ class LogConfig(TopicSettings):
             self.__dict__[setting.name] = setting.parse(text)
         self.__dict__["overrides"] = MappingProxyType(given)
         self.__dict__["_broker_texts"] = broker_config.texts if broker_config is not None else {}
-        check_topic_rules(self)
         if self.internal_segment_bytes is not None:
             # The one way to segments below a megabyte: tests of rolling and recovery want them.
             self.__dict__["segment_bytes"] = self.internal_segment_bytes
@@ -80,13 +79,3 @@ def topic_text(setting: Setting[Any], synonym: str, text: str) -> str:
         # Kafka takes any negative retention of a broker, in whatever unit, as: for ever.
         return str(max(int(text) * factor, -1)) if int(text) >= 0 else "-1"
     return text if factor == 1 else str(int(text) * factor)
-
-
-def check_topic_rules(config: LogConfig) -> None:
-    """Raise ConfigError where two values of a topic contradict each other."""
-    if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
-        raise ConfigError(
-            "min.compaction.lag.ms",
-            config.min_compaction_lag_ms,
-            f"at most max.compaction.lag.ms ({config.max_compaction_lag_ms} ms)",
-        )

@@ -38,7 +38,10 @@ class LoadedConfig:
 
 
 def load_broker_config(
-    *, file: Path | None = None, environment: Mapping[str, str] | None = None, flags: Iterable[tuple[str, str, str]] = ()
+    *,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Iterable[tuple[str, str, str]] = (),
 ) -> LoadedConfig:
     """Read all sources; a flag is (key, value, how it was given). Raises ConfigError, and OSError for the file."""
     texts: dict[str, str] = {}
@@ -64,7 +67,8 @@ def read_properties(file: Path) -> dict[str, str]:
 
     try:
         with file.open(encoding="latin-1") as stream:
-            return dict(javaproperties.load(stream))
+            pairs: dict[str, str] = javaproperties.load(stream)  # pyright: ignore[reportUnknownMemberType]
+            return pairs
     except javaproperties.InvalidUEscapeError as error:
         raise ConfigError(str(file), error.escape, r"\u and four hexadecimal digits") from None
 
