@@ -41,7 +41,7 @@ class ConnectionInfo:
     """What handlers may know of a connection.
 
     `id` is Kafka's: local address, peer's address and a number that tells apart a reused pair of ports. The client's
-    software name and version come with ApiVersions (KIP-511).
+    software is its name and version, once ApiVersions told them (KIP-511).
     """
 
     id: str
@@ -50,8 +50,7 @@ class ConnectionInfo:
     principal: Principal = ANONYMOUS
     peer_host: str = ""
     peer_port: int = 0
-    client_software_name: str = "unknown"
-    client_software_version: str = "unknown"
+    client_software: tuple[str, str] | None = None
 
 
 @dataclass(slots=True)

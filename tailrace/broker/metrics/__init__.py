@@ -6,6 +6,6 @@ somebody scrapes, `http_server` serves them. Only the latter two know prometheus
 
 from __future__ import annotations
 
-from tailrace.broker.metrics.registry import BrokerMetrics, Histogram, RequestMetrics, TopicMetrics
+from tailrace.broker.metrics.registry import BrokerMetrics, Histogram, ListenerMetrics, RequestMetrics, TopicMetrics
 
-__all__ = ["BrokerMetrics", "Histogram", "RequestMetrics", "TopicMetrics"]
+__all__ = ["BrokerMetrics", "Histogram", "ListenerMetrics", "RequestMetrics", "TopicMetrics"]

@@ -1,0 +1,28 @@
+"""Which of Kafka's features this version of Tailrace can run at, and in which answer they are told.
+
+Finalized levels are the cluster's business (`MetadataStore.features`); here is what this broker supports. Clients
+decide by them: without `transaction.version` or `group.version` new clients stay on the older protocols, which is right
+for as long as those are not served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from tailrace.protocol.schema import Versions
+
+METADATA_VERSION = "metadata.version"
+
+SUPPORTED_FEATURES: Mapping[str, Versions] = MappingProxyType({METADATA_VERSION: Versions(7, 27)})
+"""Name and levels. metadata.version: from 3.3-IV3, as every Kafka 4, to 4.1-IV1."""
+
+ZERO_MINIMUM_VERSION_FIRST = 4
+"""ApiVersions up to v3 leaves out features whose lowest level is 0: older Java clients refuse such a range."""
+
+
+def supported_features(api_version: int) -> Iterator[tuple[str, Versions]]:
+    """Give the features that an ApiVersions response of this version may name."""
+    for name, levels in SUPPORTED_FEATURES.items():
+        if levels.first > 0 or api_version >= ZERO_MINIMUM_VERSION_FIRST:
+            yield name, levels

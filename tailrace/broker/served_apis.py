@@ -1,0 +1,46 @@
+"""Which APIs this broker serves: the one list that dispatch and ApiVersions go by.
+
+An API is served in all the versions that Kafka 4.1 advertises for it; its handler is `handlers/<module>.py`. What is
+not here is not advertised, and a client that asks for it is disconnected, as by Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from tailrace.protocol.api_keys import ApiKey
+from tailrace.protocol.schema import Versions
+
+SERVED_APIS: tuple[ApiKey, ...] = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.LIST_OFFSETS,
+    ApiKey.METADATA,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.API_VERSIONS,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DELETE_RECORDS,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.DESCRIBE_PRODUCERS,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+)
+
+
+@cache
+def advertised_versions() -> Mapping[ApiKey, Versions]:
+    """Give what ApiVersions says, in the order of the keys."""
+    return {key: key.api.advertised for key in sorted(SERVED_APIS)}
+
+
+def served_versions(key: ApiKey) -> Versions:
+    """Give the versions that are answered: those advertised, without the old ones of Produce that are only a sign."""
+    return Versions(key.api.versions.first, key.api.advertised.last)
