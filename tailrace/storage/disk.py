@@ -145,6 +145,7 @@ class DiskFile:
 
         File and mapping share the page cache: what `write_at` writes is seen in the mapping at once, and the reverse.
         """
+        self._check_open("map")  # -1 stands for memory without a file
         access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
         try:
             return mmap.mmap(self._descriptor, length, access=access)
@@ -158,6 +159,7 @@ class DiskFile:
 
         After a failure the kernel may have dropped the dirty pages: never sync again and hope, fence the log.
         """
+        self._check_open("sync")
         try:
             _fdatasync(self._descriptor)
         except OSError as error:
@@ -171,6 +173,10 @@ class DiskFile:
                 os.close(descriptor)
             except OSError as error:
                 raise self._failed("close", error) from error
+
+    def _check_open(self, operation: str) -> None:
+        if self._descriptor < 0:
+            raise DiskError(operation, self.path, errno.EBADF)
 
     def _failed(self, operation: str, error: OSError) -> DiskError:
         return DiskError(operation, self.path, error.errno or errno.EIO, error.strerror or "")

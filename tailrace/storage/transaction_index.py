@@ -138,8 +138,9 @@ class TransactionIndex:
             entry = AbortedTransaction(*values)
             if version != VERSION:
                 raise CorruptFile(self.path, f"entry {len(entries)} has version {version}, {VERSION} expected")
-            if not 0 <= entry.first_offset <= entry.last_offset or entry.last_offset <= previous:
-                raise CorruptFile(self.path, f"entry {len(entries)} can't follow offset {previous}: {entry}")
+            in_order = 0 <= entry.first_offset <= entry.last_offset > previous
+            if not in_order or entry.producer_id < 0 or not 0 <= entry.last_stable_offset <= entry.last_offset + 1:
+                raise CorruptFile(self.path, f"entry {len(entries)} can't be, after offset {previous}: {entry}")
             previous = entry.last_offset
             entries.append(entry)
         return entries
