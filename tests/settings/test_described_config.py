@@ -40,7 +40,7 @@ DEFAULTS = {
 OWN = {"message.max.bytes": "2100000", "no.such.key": "1"}
 
 SETTLED_BY_THE_CLUSTER = ("min.insync.replicas",)
-"""A new cluster of Kafka 4.1 pins this one as a dynamic default of 1, a side of a replication feature that we have not."""
+"""A new cluster of Kafka 4.1 pins this one as a dynamic default, for a feature of replication that we have not."""
 
 OF_THIS_MACHINE = (
     "listeners",
