@@ -161,6 +161,22 @@ class Api:
         return 1 if version >= self.flexible_from and self.key is not ApiKey.API_VERSIONS else 0
 
 
+def find_message_class(type_name: str) -> type[Message]:
+    """Give the class of `FetchRequest`, `FetchResponse`, `RequestHeader` and so on; ValueError for no such message."""
+    if type_name in ("RequestHeader", "ResponseHeader"):
+        return cast("type[Message]", getattr(import_module("tailrace.protocol.messages.headers"), type_name))
+    for kind in ("Request", "Response"):
+        api = _apis_by_name().get(type_name.removesuffix(kind))
+        if api is not None and type_name.endswith(kind):
+            return _message_class(api.key, kind)
+    raise ValueError(f"no message is named {type_name!r}; names are as FetchRequest, FetchResponse, RequestHeader")
+
+
+@cache
+def _apis_by_name() -> dict[str, Api]:
+    return {api.name: api for api in APIS.values()}
+
+
 @cache
 def _message_class(key: ApiKey, kind: str) -> type[Message]:
     api = APIS[key]
