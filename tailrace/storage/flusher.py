@@ -66,10 +66,10 @@ class Flusher:
         finally:
             self._running = None
 
-    def flush_now(self, *, with_active_index: bool = False) -> None:
+    def flush_now(self) -> None:
         """Sync here and now, blocking; raises DiskError."""
         plan = self.plan()
-        self.perform(plan, with_active_index=with_active_index)
+        self.perform(plan)
         self.finish(plan)
 
     def plan(self) -> FlushPlan:
@@ -84,16 +84,16 @@ class Flusher:
             self._truncations,
         )
 
-    def perform(self, plan: FlushPlan, *, with_active_index: bool = False) -> None:
-        """Sync; for a thread. Closed segments with their indexes, which nothing makes anew unless they are missing."""
+    def perform(self, plan: FlushPlan) -> None:
+        """Sync; for a thread. Closed segments with their indexes: recovery does not look at them again."""
         log = self._log
         clock = log.context.clock
         started = clock.monotonic()
         for segment in plan.segments:
             try:
-                segment.sync(with_indexes=segment is not plan.active or with_active_index)
+                segment.sync(with_indexes=segment is not plan.active)
             except DiskError:
-                if not segment.is_removed:  # Retention may have taken it since the plan was made.
+                if not segment.is_closed:  # Retention or a deletion may have taken it since the plan was made.
                     raise
         if plan.has_new_names:
             log.leader_epochs.flush()

@@ -275,14 +275,17 @@ class Log:
         """Trim, sync and close everything: a clean stop. Call it on a thread, when nobody uses the log any more."""
         if self.failure is None:
             with log_append.StorageGuard(self):
-                self.producer_state.take_snapshot()
-                self.active.trim()
-                self.flusher.flush_now(with_active_index=True)
+                # Not synced: a snapshot that a loss of power spoils is told by its checksum, and the log has it all.
+                self.producer_state.take_snapshot(sync=False)
+                if self.active.is_growing:
+                    self.active.trim()
+                    self.flusher.flush_now()
         for segment in self.segments:
             segment.close()
 
-    def abandon(self) -> None:
-        """Give descriptors and mappings back without writing: the log is deleted, or its disk has failed."""
+    def take_out_of_use(self) -> None:
+        """Give descriptors and mappings back without writing, and serve nothing any more: the log is being deleted."""
+        self.failure = "it is no longer in use"
         for segment in self.segments:
             segment.close()
 

@@ -16,7 +16,6 @@ from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.protocol.uuid import ZERO_UUID
 from tailrace.settings.log_config import LogConfig
 from tailrace.storage.checkpoint_file import LEADER_EPOCH_CHECKPOINT
-from tailrace.storage.disk import DiskError
 from tailrace.storage.errors import CorruptFile
 from tailrace.storage.leader_epoch_cache import LeaderEpochCache
 from tailrace.storage.log import DAMAGED_SUFFIX, Log, LogParts, new_segment, segment_limits, set_aside
@@ -63,15 +62,16 @@ class LogLoader:
         try:
             return self._load(segments, leader_epochs)
         except SegmentDamaged as damage:
-            bad = next(segment for segment in segments if segment.log_path == damage.path)
-            bad.close()
-            aside = set_aside(bad, self.context)
-            return self._offline(f"{damage}; set aside as {aside.name}")
+            reason = str(damage)
+            for segment in segments:
+                segment.close()
+                if segment.log_path == damage.path:
+                    reason += f"; set aside as {set_aside(segment, self.context).name}"
+            return self._offline(reason)
 
     def _load(self, segments: list[Segment], leader_epochs: LeaderEpochCache) -> Log:
         next_offset = self._recover(segments, leader_epochs)
-        segments = [segment for segment in segments if not segment.is_removed]
-        if next_offset < self.recovery_point and self.was_clean_stop:
+        if next_offset < self.recovery_point:
             raise SegmentDamaged(
                 segments[-1].log_path if segments else self.directory,
                 segments[-1].size if segments else 0,
@@ -172,25 +172,39 @@ class LogLoader:
         producer_state: ProducerStateManager | None = None
         next_offset = 0
         for slot, segment in enumerate(segments):
-            is_last = slot + 1 == len(segments)
-            end = None if is_last else segments[slot + 1].base_offset
-            is_torn = not self.was_clean_stop and (end is None or end > self.recovery_point)
-            if is_torn or self._lacks_index(segment) or not self._has_sane_transaction_index(segment):
+            end = segments[slot + 1].base_offset if slot + 1 < len(segments) else None
+            found = None if self._needs_recovery(segment, end) else self._next_offset(segment, end)
+            if found is None:
                 if producer_state is None:
                     producer_state = self._producer_state()
                 self._rebuild(producer_state, segments[:slot], segment.base_offset)
-                next_offset = recover_segment(
+                found = recover_segment(
                     segment,
                     producer_state,
                     leader_epochs,
-                    durable_offset=min(self.recovery_point, end) if end is not None else self.recovery_point,
-                    is_last=is_last,
+                    durable_offset=self.recovery_point if end is None else min(self.recovery_point, end),
+                    is_last=end is None,
                 )
-                if not is_last:
+                if end is not None:
                     segment.trim()
-            elif is_last:
-                next_offset = segment.next_offset()
+            next_offset = found
         return next_offset
+
+    def _needs_recovery(self, segment: Segment, end: int | None) -> bool:
+        """Whether the segment may be torn, or what is beside its log can't be relied on."""
+        if not self.was_clean_stop and (end is None or end > self.recovery_point):
+            return True
+        return self._lacks_index(segment) or not self._has_sane_transaction_index(segment)
+
+    def _next_offset(self, segment: Segment, end: int | None) -> int | None:
+        """Give where a segment that was closed ends; None where it was not closed as it should have been."""
+        if end is not None:
+            return end
+        try:
+            return segment.next_offset()
+        except SegmentDamaged as damage:
+            _log.warning("%s: recovering it, though the last stop was a clean one: %s", self.topic_partition, damage)
+            return None
 
     def _rebuild(self, producer_state: ProducerStateManager, earlier: list[Segment], offset: int) -> None:
         rebuild_producer_state(
@@ -217,11 +231,3 @@ class LogLoader:
             _log.warning("%s: making a transaction index anew: %s", self.topic_partition, error)
             return False
         return True
-
-
-def load_log(loader: LogLoader) -> Log | DiskError:
-    """Open a log for a thread pool: a disk's failure is a result there, not the end of the pool."""
-    try:
-        return loader.load()
-    except DiskError as error:
-        return error

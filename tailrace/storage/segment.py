@@ -64,6 +64,8 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "is_closed",
+        "is_growing",
         "limits",
         "max_timestamp",
         "offset_of_max_timestamp",
@@ -92,6 +94,10 @@ class Segment:
         self.roll_jitter_ms = roll_jitter_ms
         self.size = size
         self.suffix = ""
+        self.is_closed = False
+        """Whether `close` was called; a thread that syncs the segment meanwhile may find it so."""
+        self.is_growing = False
+        """Whether files are longer than what is in them: `trim` is due before the process ends."""
         self.bytes_since_index_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = NO_TIMESTAMP
@@ -157,6 +163,7 @@ class Segment:
             self.file.allocate(self.size, wanted - self.size)
         self._map(wanted)
         self._capacity = wanted
+        self.is_growing = True
 
     def _map(self, length: int) -> memoryview:
         """Make a new mapping; the old one lives as long as somebody holds a slice of it."""
@@ -268,11 +275,6 @@ class Segment:
             self._file = self._disk.open(self.log_path)
         return self._file
 
-    @property
-    def is_removed(self) -> bool:
-        """Whether the segment is out of its log and its files are about to go."""
-        return bool(self.suffix)
-
     def modified_ms(self) -> int:
         """Give the time of the file's last change, which stands for a timestamp where records have none."""
         return self._disk.modified_ms(self.log_path)
@@ -361,9 +363,10 @@ class Segment:
             self.close_time_index()
         self.offset_index.trim_to_valid_size()
         self.time_index.trim_to_valid_size()
-        if self._capacity != self.size or not self.size:
+        if self._capacity != self.size:
             self.file.truncate(self.size)
             self._capacity = self.size
+        self.is_growing = False
 
     def truncate_to(self, offset: int) -> int:
         """Remove the batches from the one that holds `offset` on; say how many bytes went.
@@ -427,6 +430,7 @@ class Segment:
 
     def close(self) -> None:
         """Give descriptors and mappings back without touching the files' lengths. Slices stay valid."""
+        self.is_closed = True
         self._view = self._read_view = None
         self._close_indexes()
         file, self._file = self._file, None
