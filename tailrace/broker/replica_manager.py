@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tailrace.broker.fetch_session import Found, SessionPartition
@@ -87,12 +88,14 @@ class ReplicaManager:
         self.expired_fetches = {"follower": 0, "consumer": 0}
         self._unmade: set[tuple[str, int]] = set()
         self._isr_timer: TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     # Life
 
     def start(self) -> None:
         """Take up every partition the metadata store assigns to this broker, and listen for changes."""
+        self._loop = asyncio.get_running_loop()
         for topic in self.metadata.topics.values():
             self._apply_topic(topic)
         self.metadata.subscribe(self.on_metadata)
@@ -120,13 +123,15 @@ class ReplicaManager:
         """Follow one change of the image."""
         for topic in delta.deleted_topics:
             self._remove_topic(topic)
-        for topic in (*delta.created_topics, *delta.changed_topics):
+        for topic in delta.created_topics:
+            self._apply_topic(topic, is_new=True)
+        for topic in delta.changed_topics:
             self._apply_topic(topic)
         for resource in delta.changed_configs:
             if resource.resource_type is ConfigResourceType.TOPIC:
                 self._apply_config(resource.name)
 
-    def _apply_topic(self, topic: TopicRegistration) -> None:
+    def _apply_topic(self, topic: TopicRegistration, *, is_new: bool = False) -> None:
         for number, registration in enumerate(topic.partitions):
             key = (topic.name, number)
             partition = self.partitions.get(key)
@@ -138,14 +143,15 @@ class ReplicaManager:
                 self._remove_partition(partition)  # deleted and made anew under the same name
                 partition = None
             if partition is None:
-                partition = self._make_partition(topic, number)
+                partition = self._make_partition(topic, number, is_new=is_new)
             if partition is not None:
                 self._apply_registration(partition, registration)
 
-    def _make_partition(self, topic: TopicRegistration, number: int) -> Partition | None:
+    def _make_partition(self, topic: TopicRegistration, number: int, *, is_new: bool) -> Partition | None:
         topic_partition = TopicPartition(topic.name, number)
         try:
-            log = self.log_manager.get_or_create(topic_partition, topic.topic_id, self._log_config(topic.name))
+            config = self._log_config(topic.name)
+            log = self.log_manager.get_or_create(topic_partition, topic.topic_id, config, is_new=is_new)
         except (ApiError, DiskError):
             # The other partitions serve; this one is answered with KAFKA_STORAGE_ERROR, as in an offline directory.
             LOGGER.exception("no log could be made for %s", topic_partition)
@@ -305,6 +311,16 @@ class ReplicaManager:
         self.fetch_purgatory.check_and_complete(partition)
         self.delete_records_purgatory.check_and_complete(partition)
 
+    def directory_offline(self, path: Path) -> None:
+        """Answer all who wait for partitions of a data directory that has failed; may be called from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._answer_offline, path)
+
+    def _answer_offline(self, path: Path) -> None:
+        for partition in list(self.partitions.values()):
+            if partition.log.directory.parent == path:
+                self.high_watermark_moved(partition)
+
     def fetch_expired(self, *, is_from_follower: bool) -> None:
         """Count a fetch whose time ran out."""
         self.expired_fetches["follower" if is_from_follower else "consumer"] += 1
@@ -360,9 +376,3 @@ class ReplicaManager:
         """Give the numbers of a topic that is there; those of no topic in particular for every other name."""
         return self.metrics.topic(topic) if topic and self.metadata.topic(topic) is not None else self.metrics.any_topic
 
-    def log_directory_failed(self, partitions: Collection[TopicPartition]) -> None:
-        """Answer all who wait for partitions that have just gone offline."""
-        for topic_partition in partitions:
-            partition = self.partitions.get(topic_partition)
-            if partition is not None:
-                self.high_watermark_moved(partition)

@@ -59,6 +59,11 @@ KNOWN_ERRORS = frozenset(
 )
 """Errors that `failed_produce_requests` does not count, as Kafka's meter does not."""
 
+UNVERIFIED_TRANSACTION = (
+    "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
+)
+"""What Kafka says while it can't reach the coordinator; the code beside it is one that old producers retry, too."""
+
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 _PRODUCER_ID_AT = 43
@@ -153,6 +158,8 @@ class Production:
             answers.append(self._refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS))
         elif is_internal(name) and self._request.client_id != ADMIN_CLIENT_ID:
             answers.append(self._refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION))
+        elif records[_ATTRIBUTES_AT] & _TRANSACTIONAL and self._verifies_transactions():
+            answers.append(self._refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, UNVERIFIED_TRANSACTION))
         else:
             try:
                 if partition is None:
@@ -172,14 +179,14 @@ class Production:
         index = partition.topic_partition.partition
         partition.topic_metrics.total_produce_requests += 1
         try:
-            self._check_transaction(partition, records)
             result, moved = self._broker.replica_manager.append(partition, records, acks=self._acks)
         except Exception as error:  # noqa: BLE001 - told apart, counted and logged in _failed
             return self._failed(partition, partition.topic_partition.topic, index, records, error)
         answer = PartitionProduceResponse(
             index=index,
             base_offset=result.first_offset,
-            log_append_time_ms=result.log_append_time_ms,
+            # A duplicate is answered with its batch's own time, whatever kind of time that is: so does Kafka.
+            log_append_time_ms=result.max_timestamp if result.is_duplicate else result.log_append_time_ms,
             log_start_offset=result.log_start_offset,
             record_errors=_NO_RECORD_ERRORS,
             current_leader=_NO_CURRENT_LEADER,
@@ -188,26 +195,20 @@ class Production:
         self._moved.append(moved)
         return answer
 
-    def _check_transaction(self, partition: Partition, records: Buffer) -> None:
-        """Refuse records of a transaction the coordinator does not know of (KIP-890).
+    def _verifies_transactions(self) -> bool:
+        """Whether a coordinator has to vouch for records of a transaction before they are appended (KIP-890).
 
-        There is no transaction coordinator in this broker yet, so none can vouch for a transaction; the answer is the
-        retriable one that Kafka gives while it can't reach the coordinator.
+        There is no transaction coordinator in this broker yet, so none can.
         """
-        if records[_ATTRIBUTES_AT] & _TRANSACTIONAL and self._broker.config.transaction_partition_verification_enable:
-            raise RecordsRejected(
-                ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"Unable to verify that {partition.topic_partition} was added to the transaction: "
-                f"{ErrorCode.COORDINATOR_NOT_AVAILABLE.name}",
-            )
+        return self._broker.config.transaction_partition_verification_enable
 
     # Answers that are errors
 
-    def _refused(self, index: int, code: ErrorCode) -> PartitionProduceResponse:
+    def _refused(self, index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
         """Answer what no log was asked about."""
         self._has_errors = True
         self._broker.metrics.record_error("Produce", code)
-        return _error_answer(index, code)
+        return _error_answer(index, code, message)
 
     def _failed(
         self, partition: Partition | None, name: str, index: int, records: Buffer, error: Exception
@@ -223,7 +224,7 @@ class Production:
             is_known = error.code in KNOWN_ERRORS
             if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 topic_metrics.bytes_rejected += len(records)
-            if isinstance(error, RecordsRejected):
+            if isinstance(error, RecordsRejected) and error.record_errors:
                 answer.error_message = error.message
                 answer.record_errors = [
                     BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
