@@ -1,0 +1,1 @@
+"""Consumer groups: state machines that decide, and the coordinator that does what they decide."""

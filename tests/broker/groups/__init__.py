@@ -1,0 +1,1 @@
+"""Group state machines, by transcripts and against a coordinator."""
