@@ -1,0 +1,256 @@
+"""One connection to one broker: which answer belongs to which request, in which version, and until when.
+
+Lives here: the negotiation of versions (ApiVersions), correlation, the limit of requests in flight, and timeouts. The
+bytes are `protocol`'s, the socket is `stream`'s. Answers come in the order of the requests, so a request that times out
+ends the connection: nothing behind it could be answered. Whoever waits then gets ConnectionLost, and whoever made the
+connection makes another. Brokers use it for their links to each other, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tailrace import __version__
+from tailrace.client.deadline import within
+from tailrace.client.errors import ClientError, ConnectionLost, RequestTimedOut, UnsupportedVersion
+from tailrace.client.settings import Address, ClientSettings
+from tailrace.client.stream import OpenStream, Stream, open_stream
+from tailrace.clock import Clock, TimerHandle
+from tailrace.protocol.api_keys import APIS, ApiKey
+from tailrace.protocol.codec import decode_message
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.errors import MalformedFrame
+from tailrace.protocol.frame import FrameBuffer, encode_request, read_response_header
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+SOFTWARE_NAME = "tailrace"
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A request that waits for its answer."""
+
+    correlation_id: int
+    response_class: type[Message]
+    version: int
+    header_version: int
+    answer: asyncio.Future[Any]
+    timer: TimerHandle | None
+
+
+class Connection:
+    """A connection that is ready for requests; make one with `Connection.open`."""
+
+    def __init__(self, address: Address, *, settings: ClientSettings, clock: Clock) -> None:
+        self.address = address
+        self._settings = settings
+        self._clock = clock
+        self._stream: Stream | None = None
+        self._frames = FrameBuffer(frame_bytes_max=settings.response_bytes_max)
+        self._pending: deque[_Pending] = deque()
+        self._correlation_id = 0
+        self._versions: dict[int, tuple[int, int]] = {}
+        self._slots: deque[asyncio.Future[None]] = deque()
+        self._end: ClientError | None = None
+
+    @classmethod
+    async def open(
+        cls, address: Address, *, settings: ClientSettings, clock: Clock, connect: OpenStream = open_stream
+    ) -> Connection:
+        """Connect, and agree on versions; ConnectionLost or RequestTimedOut where that fails."""
+        connection = cls(address, settings=settings, clock=clock)
+        timeout_ms = settings.socket_connection_setup_timeout_ms
+        timed_out = ConnectionLost(f"cannot connect to {address}: no connection after {timeout_ms} ms")
+        connection._stream = await within(clock, timeout_ms, connect(address, connection), timed_out)
+        try:
+            await connection._negotiate()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return self._end is None
+
+    @property
+    def in_flight_count(self) -> int:
+        """How many requests wait for their answers."""
+        return len(self._pending)
+
+    def version_for(self, request_class: type[Message], version_max: int | None = None) -> int:
+        """Give the latest version that both sides have, at most `version_max`, or raise UnsupportedVersion."""
+        key = request_class.api_key
+        broker = self._versions.get(-1 if key is None else key)
+        if broker is None:
+            raise UnsupportedVersion(f"{self.address} does not serve {request_class.__name__}")
+        ours = request_class.versions
+        last = min(ours.last - request_class.unstable, broker[1])
+        if version_max is not None:
+            last = min(last, version_max)
+        if last < max(ours.first, broker[0]):
+            raise UnsupportedVersion(
+                f"{self.address} serves versions {broker[0]}-{broker[1]} of {request_class.__name__}, not {ours}"
+            )
+        return last
+
+    async def request(
+        self,
+        message: Message,
+        response_class: type[M],
+        *,
+        timeout_ms: int | None = None,
+        version_max: int | None = None,
+    ) -> M:
+        """Send a request and give its answer.
+
+        The timeout (request.timeout.ms, where none is given) begins when the request is written.
+        """
+        version = self.version_for(type(message), version_max)
+        while len(self._pending) >= self._settings.in_flight_requests_max and self._end is None:
+            slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._slots.append(slot)
+            await slot
+        answer = self._send(message, response_class, version, timeout_ms)
+        await self._open_stream().writable()
+        result: M = await answer
+        return result
+
+    async def send_without_answer(self, message: Message, *, version_max: int | None = None) -> None:
+        """Send a request that brokers do not answer: a Produce with acks=0."""
+        self._write(message, self.version_for(type(message), version_max))
+        await self._open_stream().writable()
+
+    def close(self) -> None:
+        """Close the connection; who waits for an answer gets ConnectionLost."""
+        self._finish(ConnectionLost(f"the connection to {self.address} was closed"))
+
+    def writable(self) -> memoryview:
+        """Give the stream memory to receive into."""
+        return self._frames.writable()
+
+    def received(self, count: int) -> None:
+        """Take what the stream received, and give the answers in it to those who wait."""
+        self._frames.received(count)
+        try:
+            while self._end is None and (frame := self._frames.next_frame()) is not None:
+                self._answer(frame)
+        except MalformedFrame as error:
+            self._finish(ConnectionLost(f"{self.address} sent what is no answer: {error}"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Take notice that the stream has ended."""
+        reason = f": {error}" if error else " by the broker"
+        self._finish(ConnectionLost(f"the connection to {self.address} was ended{reason}"))
+
+    async def _negotiate(self) -> None:
+        """Ask for the versions of all APIs.
+
+        A broker that does not have our version of the question answers in version 0, with the error and its versions.
+        """
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+        version = ApiVersionsRequest.versions.last
+        response = await self._send(request, ApiVersionsResponse, version, None)
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            served = [entry.max_version for entry in response.api_keys if entry.api_key == ApiVersionsRequest.api_key]
+            version = min(version - 1, max(served, default=0))
+            response = await self._send(request, ApiVersionsResponse, version, None)
+        if response.error_code:
+            raise UnsupportedVersion(f"{self.address} answers ApiVersions with error {response.error_code}")
+        self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+
+    def _send(
+        self, message: Message, response_class: type[M], version: int, timeout_ms: int | None
+    ) -> asyncio.Future[M]:
+        correlation_id = self._write(message, version)
+        answer: asyncio.Future[M] = asyncio.get_running_loop().create_future()
+        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        header_version = APIS[ApiKey(message.api_key or 0)].response_header_version(version)
+        pending = _Pending(correlation_id, response_class, version, header_version, answer, None)
+        pending.timer = self._clock.call_later(timeout_ms, lambda: self._expire(pending, timeout_ms))
+        self._pending.append(pending)
+        return answer
+
+    def _write(self, message: Message, version: int) -> int:
+        stream = self._open_stream()
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        client_id = self._settings.client_id
+        stream.write(encode_request(message, version, correlation_id=correlation_id, client_id=client_id))
+        return correlation_id
+
+    def _open_stream(self) -> Stream:
+        if self._end is not None:
+            raise ConnectionLost(str(self._end))
+        assert self._stream is not None, "a connection is used after it was opened"
+        return self._stream
+
+    def _answer(self, frame: memoryview) -> None:
+        """Give one answer to who waits for it, which is the one who has waited longest."""
+        if not self._pending:
+            raise MalformedFrame("an answer to no request")
+        pending = self._pending.popleft()
+        try:
+            correlation_id, position = read_response_header(frame, pending.header_version)
+            if correlation_id != pending.correlation_id:
+                raise MalformedFrame(f"correlation id {correlation_id}, where {pending.correlation_id} was expected")
+            response = _decode(pending, frame, position)
+        except MalformedFrame:
+            self._pending.appendleft(pending)
+            raise
+        if pending.timer is not None:
+            pending.timer.cancel()
+        if not pending.answer.done():
+            pending.answer.set_result(response)
+        self._free_slot()
+
+    def _expire(self, pending: _Pending, timeout_ms: int) -> None:
+        """End the connection, because the oldest request is not answered in its time."""
+        if not pending.answer.done():
+            pending.answer.set_exception(
+                RequestTimedOut(f"{self.address} did not answer {pending.response_class.__name__} in {timeout_ms} ms")
+            )
+        self._finish(ConnectionLost(f"{self.address} did not answer another request in time"))
+
+    def _finish(self, error: ClientError) -> None:
+        """End the connection once, and tell everybody."""
+        if self._end is not None:
+            return
+        self._end = error
+        if self._stream is not None:
+            self._stream.close()
+        while self._pending:
+            pending = self._pending.popleft()
+            if pending.timer is not None:
+                pending.timer.cancel()
+            if not pending.answer.done():
+                pending.answer.set_exception(ConnectionLost(str(error)))
+        while self._slots:
+            self._free_slot()
+
+    def _free_slot(self) -> None:
+        while self._slots:
+            slot = self._slots.popleft()
+            if not slot.done():
+                slot.set_result(None)
+                return
+
+
+def _decode(pending: _Pending, frame: memoryview, position: int) -> Message:
+    """Decode an answer. Records stay views, of a copy: who waits runs only after the frame's memory is filled anew."""
+    version = pending.version
+    if pending.response_class is ApiVersionsResponse and bytes(frame[position : position + 2]) == _UNSUPPORTED_VERSION:
+        version = 0
+    elif pending.response_class.api_key in _APIS_WITH_RECORDS:
+        return decode_message(pending.response_class, version, bytes(frame[position:]))
+    return decode_message(pending.response_class, version, frame, position)
+
+
+_APIS_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.FETCH_SNAPSHOT})
+_UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
