@@ -85,14 +85,14 @@ def _load(
     from tailrace.settings.sources import load_broker_config, parse_assignment
 
     try:
-        flags = [(*parse_assignment(text), "from --set") for text in assignments]
+        flags = [(*parse_assignment(text), "--set") for text in assignments]
         if data_dir is not None:
-            flags.append(("log.dirs", data_dir, "from --data-dir"))
+            flags.append(("log.dirs", data_dir, "--data-dir"))
         if metrics_port is not None:
-            flags.append(("tailrace.metrics.port", str(metrics_port), "from --metrics-port"))
+            flags.append(("tailrace.metrics.port", str(metrics_port), "--metrics-port"))
         loaded = load_broker_config(file=file, environment=os.environ, flags=flags)
         if port is not None:
-            flags += [(key, text, "from --port") for key, text in with_port(loaded, port)]
+            flags += [(key, text, "--port") for key, text in with_port(loaded, port)]
         if not {"log.dirs", "log.dir"} & loaded.config.texts.keys():
             flags.append(("log.dirs", str(Path(DATA_DIRECTORY).absolute()), "default"))
         return load_broker_config(file=file, environment=os.environ, flags=flags)

@@ -53,7 +53,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -
     loaded = load_broker_config(
         file=file,
         environment={"KAFKA_NUM_PARTITIONS": "2", "KAFKA_LOG_ROLL_HOURS": "2"},
-        flags=[("num.partitions", "3", "from --set")],
+        flags=[("num.partitions", "3", "--set")],
     )
     assert loaded.config.num_partitions == 3
     assert loaded.config.log_roll_hours == 2
@@ -114,11 +114,11 @@ def test_the_environment_is_read_as_kafkas_containers_read_it() -> None:
 def test_an_unknown_key_is_named_once_with_its_nearest_neighbour() -> None:
     loaded = load_broker_config(
         environment={"KAFKA_NUM_PARTITION": "2"},
-        flags=[("num.partition", "3", "from --set"), ("xyz", "1", "from --set")],
+        flags=[("num.partition", "3", "--set"), ("xyz", "1", "--set")],
     )
     assert loaded.warnings == [
-        "unknown setting num.partition (from --set) is ignored; is num.partitions meant?",
-        "unknown setting xyz (from --set) is ignored",
+        "unknown setting num.partition (--set) is ignored; is num.partitions meant?",
+        "unknown setting xyz (--set) is ignored",
     ]
 
 
