@@ -62,6 +62,7 @@ class Setting(Generic[T_co]):
     """
 
     __slots__ = (
+        "_unit",
         "acts",
         "default",
         "importance",
@@ -71,7 +72,6 @@ class Setting(Generic[T_co]):
         "required",
         "summary",
         "synonyms",
-        "unit",
         "update_mode",
         "valid",
         "value_type",
@@ -103,15 +103,12 @@ class Setting(Generic[T_co]):
         self.acts = acts
         self.internal = internal
         self.required = required
-        self.unit = unit
+        self._unit = unit
         self.synonyms = synonyms
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
         self.key = name.replace("_", ".")
-        if self.unit is None:
-            found = re.search(rf"\.({'|'.join(_UNITS)})\b", self.key)
-            self.unit = found[1].replace("secs", "seconds") if found else None
 
     @overload
     def __get__(self, instance: None, owner: type) -> Setting[T_co]: ...
@@ -126,6 +123,14 @@ class Setting(Generic[T_co]):
         value: T_co = self.default if text is None else self.parse(text)
         instance.__dict__[self.name] = value
         return value
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of the value: as declared, else as the key says, else None."""
+        if self._unit is not None:
+            return self._unit
+        found = re.search(rf"\.({'|'.join(_UNITS)})\b", self.key)
+        return found[1].replace("secs", "seconds") if found else None
 
     @property
     def is_sensitive(self) -> bool:

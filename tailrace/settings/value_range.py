@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any, Protocol
 
-_THROTTLED = re.compile(r"[0-9]+:[0-9]+")
-_VOTER = re.compile(r"[0-9]+@\S+:[0-9]{1,5}")
-_HOST_PORT = re.compile(r"\S+:[0-9]{1,5}")
+_THROTTLED = r"[0-9]+:[0-9]+"
+_VOTER = r"[0-9]+@\S+:[0-9]{1,5}"
+_HOST_PORT = r"\S+:[0-9]{1,5}"
 
 
 class ValueRange(Protocol):
@@ -110,13 +110,13 @@ class EachLike:
 
     __slots__ = ("_form", "_name")
 
-    def __init__(self, form: re.Pattern[str], name: str) -> None:
+    def __init__(self, form: str, name: str) -> None:
         self._form = form
         self._name = name
 
     def admits(self, value: Any) -> bool:
         """Say whether every element has the form."""
-        return all(self._form.fullmatch(element) for element in value)
+        return all(re.fullmatch(self._form, element) for element in value)
 
     def __str__(self) -> str:
         return f"each of the form {self._name}"

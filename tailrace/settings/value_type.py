@@ -11,9 +11,8 @@ import math
 import re
 from typing import Any
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)")
-_COMMA = re.compile(r"\s*,\s*")
+# Patterns are compiled at their first use: a broker's start seldom needs one.
+_DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)"
 
 
 class ValueType(enum.Enum):
@@ -42,9 +41,9 @@ class ValueType(enum.Enum):
         if self is ValueType.BOOLEAN:
             return {"true": True, "false": False}.get(text.lower())
         if self is ValueType.DOUBLE:
-            return float(text.rstrip("fFdD")) if _DOUBLE.fullmatch(text) else None
+            return float(text.rstrip("fFdD")) if re.fullmatch(_DOUBLE, text) else None
         if self is ValueType.LIST:
-            return tuple(_COMMA.split(text)) if text else ()
+            return tuple(word.strip() for word in text.split(",")) if text else ()
         return text
 
     def format(self, value: Any) -> str:
@@ -75,7 +74,8 @@ _EXPECTED = {
 
 def _parse_integer(text: str, bits: int) -> int | None:
     # A limit on the digits first: int() of a megabyte of digits would take seconds.
-    if len(text) > 64 or not _INTEGER.fullmatch(text):
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if len(text) > 64 or not (digits.isascii() and digits.isdigit()):
         return None
     number = int(text)
     return number if -(1 << bits) <= number < 1 << bits else None
