@@ -185,8 +185,6 @@ class LogLoader:
                     durable_offset=self.recovery_point if end is None else min(self.recovery_point, end),
                     is_last=end is None,
                 )
-                if end is not None:
-                    segment.trim()
             next_offset = found
         return next_offset
 

@@ -121,7 +121,7 @@ class MappedIndex(ABC):
         if self._mapping is None:
             file = self._disk.open(self.path, writable=False)
             try:
-                self._mapping = file.map(self.size_bytes, writable=False)
+                self._mapping = file.map(self.size_bytes, writable=False, is_random=True)
             finally:
                 file.close()
         return self._mapping
@@ -142,7 +142,7 @@ class MappedIndex(ABC):
             file.allocate(0, allocated)
             if self._mapping is None or not self._is_writable:
                 self._unmap()
-                self._mapping = file.map(size_bytes_max, writable=True)
+                self._mapping = file.map(size_bytes_max, writable=True, is_random=True)
                 self._is_writable = True
             self._allocated_bytes = allocated
             return self._mapping

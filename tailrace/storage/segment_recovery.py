@@ -54,7 +54,8 @@ def recover_segment(
         del view
         _cut(segment, position, next_offset)
     segment.unverified = None
-    segment.close_time_index()
+    if not is_last:
+        segment.trim()
     producer_state.update_map_end_offset(next_offset)
     return next_offset
 

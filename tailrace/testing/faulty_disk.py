@@ -295,10 +295,10 @@ class FaultyFile(DiskFile):
         super().truncate(size)
         self._disk.give_space(self.path, size)
 
-    def map(self, length: int, *, writable: bool) -> mmap.mmap:
+    def map(self, length: int, *, writable: bool, is_random: bool = False) -> mmap.mmap:
         """Map."""
         self._disk.before("map", self.path)
-        return super().map(length, writable=writable)
+        return super().map(length, writable=writable, is_random=is_random)
 
     def sync(self) -> None:
         """Remember the content as it is now, stores through mappings included."""
