@@ -201,7 +201,7 @@ class LocalMetadataStore:
 
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """Make the one broker known; not written down, because its ports may be others at the next start."""
-        self._brokers = {registration.node_id: registration}
+        self._brokers = {**self._brokers, registration.node_id: registration}
         self._tell(MetadataDelta(brokers_changed=True))
 
     async def _change(self, change: Callable[[MetadataImage], tuple[MetadataImage, MetadataDelta]]) -> None:

@@ -14,7 +14,6 @@ that is missing, unreadable or wrong in a single character is damage, and is men
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +24,14 @@ from tailrace.broker.internal_topics import internal_topic_shape
 from tailrace.broker.local_metadata_store import LocalMetadataStore, set_aside
 from tailrace.broker.metadata_store import NewTopic, TopicRegistration
 from tailrace.broker.partition_registration import PartitionRegistration
-from tailrace.broker.topic_names import CLUSTER_METADATA_TOPIC, is_valid_topic_name
+from tailrace.broker.topic_names import is_valid_topic_name
+from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.protocol.uuid import random_uuid, uuid_text
 from tailrace.settings.broker_config import BrokerConfig
 from tailrace.storage.disk import Disk, DiskError
 from tailrace.storage.errors import CorruptFile
 from tailrace.storage.leader_epoch_cache import LeaderEpochCache
+from tailrace.storage.partition_directory import DELETE_SUFFIX, STRAY_SUFFIX, marked_name, parse_directory_name
 from tailrace.storage.partition_metadata import FILE_NAME as PARTITION_METADATA
 from tailrace.storage.partition_metadata import read_partition_metadata, write_partition_metadata
 
@@ -41,8 +42,6 @@ MISSING_PARTITIONS_MAX = 1000
 
 UNKNOWN_RETENTION: Mapping[str, str] = {"retention.ms": "-1", "retention.bytes": "-1"}
 """The overrides of an adopted topic: nothing is deleted until somebody says so."""
-
-_NAME = re.compile(r"(?P<topic>.+)-(?P<number>0|[1-9][0-9]{0,8})")
 
 
 class FoundPartition(NamedTuple):
@@ -74,12 +73,12 @@ async def adopt_topics(disk: Disk, store: LocalMetadataStore, config: BrokerConf
     found = find_partitions(disk, [Path(directory) for directory in config.log_directories])
     plan = plan_adoption(found, store.topics, store.deleted_topic_ids, config=config, node_id=node_id)
     for partition, reason in plan.strays:
-        target = _rename(disk, partition, "stray")
+        target = _take_out_of_use(disk, partition, STRAY_SUFFIX)
         LOGGER.error("%s is not served: %s; it is kept as %s", partition.directory, reason, target.name)
     for partition, topic_id in plan.mended:
         _mend(disk, partition, topic_id)
     for partition in plan.deletions:
-        target = _rename(disk, partition, "delete")
+        target = _take_out_of_use(disk, partition, DELETE_SUFFIX)
         LOGGER.info("%s belongs to a deleted topic and goes, as %s", partition.directory, target.name)
     for new in plan.new_topics:
         LOGGER.warning(
@@ -108,10 +107,10 @@ def find_partitions(disk: Disk, directories: Sequence[Path]) -> list[FoundPartit
                 LOGGER.exception("%s can't be listed; its partitions are offline", directory)
             continue
         for name in names:
-            match = _NAME.fullmatch(name)
-            if match is None or match["topic"] == CLUSTER_METADATA_TOPIC or not is_valid_topic_name(match["topic"]):
+            topic_partition = parse_directory_name(name)
+            if topic_partition is None or not is_valid_topic_name(topic_partition.topic):
                 continue
-            partition = _look(disk, directory / name, match["topic"], int(match["number"]))
+            partition = _look(disk, directory / name, topic_partition)
             if partition is not None:
                 found.append(partition)
     return found
@@ -160,10 +159,8 @@ def _without_strays(
             plan.strays.append((partition, f"its topic id is {present_id}, and the topic's is {uuid_text(topic_id)}"))
         elif missing > MISSING_PARTITIONS_MAX:
             plan.strays.append((partition, f"its number would leave {missing} partitions before it empty"))
-        elif own and own[-1].number == partition.number:
-            plan.strays.append((partition, f"the same partition lies in {own[-1].directory}"))
         else:
-            own.append(partition)
+            own.append(partition)  # twice, where it lies in two directories: the log manager takes that offline
             if partition.topic_id != topic_id:
                 plan.mended.append((partition, topic_id))
     return own
@@ -212,7 +209,7 @@ def _common_id(partitions: Sequence[FoundPartition]) -> bytes:
     return ids.most_common(1)[0][0] if ids else random_uuid()
 
 
-def _look(disk: Disk, directory: Path, topic: str, number: int) -> FoundPartition | None:
+def _look(disk: Disk, directory: Path, topic_partition: TopicPartition) -> FoundPartition | None:
     try:
         names = disk.list_directory(directory)
     except DiskError:
@@ -226,10 +223,8 @@ def _look(disk: Disk, directory: Path, topic: str, number: int) -> FoundPartitio
     try:
         topic_id = read_partition_metadata(disk, directory)
     except (CorruptFile, DiskError) as error:
-        LOGGER.error(
-            "the topic id of %s can't be read, the other partitions of its topic have to tell: %s", topic, error
-        )
-    return FoundPartition(directory, topic, number, topic_id, _last_epoch(disk, directory, names))
+        LOGGER.error("%s does not tell its topic id, the other partitions have to: %s", topic_partition, error)
+    return FoundPartition(directory, *topic_partition, topic_id, _last_epoch(disk, directory, names))
 
 
 def _last_epoch(disk: Disk, directory: Path, names: Collection[str]) -> int:
@@ -251,9 +246,8 @@ def _mend(disk: Disk, partition: FoundPartition, topic_id: bytes) -> None:
     write_partition_metadata(disk, partition.directory, topic_id)
 
 
-def _rename(disk: Disk, partition: FoundPartition, suffix: str) -> Path:
-    """Rename as Kafka does: the topic's name is cut where the new name would be too long for a directory."""
-    tail = f"-{partition.number}.{random_uuid().hex()}-{suffix}"
-    target = partition.directory.with_name(partition.topic[: 255 - len(tail)] + tail)
+def _take_out_of_use(disk: Disk, partition: FoundPartition, suffix: str) -> Path:
+    name = marked_name(TopicPartition(partition.topic, partition.number), random_uuid().hex(), suffix)
+    target = partition.directory.with_name(name)
     disk.rename(partition.directory, target)
     return target

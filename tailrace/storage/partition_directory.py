@@ -29,6 +29,8 @@ def parse_directory_name(name: str) -> TopicPartition | None:
     match = _PARTITION.fullmatch(name)
     if match is None or match[1] == CLUSTER_METADATA_TOPIC or int(match[2]) > 0x7FFFFFFF:
         return None
+    if match[2] != str(int(match[2])):
+        return None  # nobody writes flights-00: it would be a second flights-0
     return TopicPartition(match[1], int(match[2]))
 
 

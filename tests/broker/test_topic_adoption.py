@@ -201,12 +201,15 @@ async def test_a_directory_without_an_id_takes_that_of_its_topic(tmp_path: Path)
     assert read_partition_metadata(DISK, alone) == planes.topic_id
 
 
-async def test_the_same_partition_in_two_directories_is_served_from_one(tmp_path: Path) -> None:
+async def test_the_same_partition_in_two_directories_is_left_to_the_log_manager(tmp_path: Path) -> None:
     make_partition(tmp_path / "a", "flights-0", FLIGHTS)
     make_partition(tmp_path / "b", "flights-0", FLIGHTS)
     store = open_store(tmp_path / "a")
     plan = await adopt_topics(DISK, store, config(tmp_path / "a", tmp_path / "b"), 1)
-    assert [partition.directory.parent.name for partition, _ in plan.strays] == ["b"]
+    assert plan.strays == []
+    topic = store.topic("flights")
+    assert topic is not None
+    assert len(topic.partitions) == 1
     assert len(data_of(tmp_path)) == 2
 
 

@@ -1,0 +1,116 @@
+"""FindCoordinator: v0-v6.
+
+v0: groups only. v1: transactions too, throttle time. v3: flexible. v4: many keys at once (KIP-699). v5: producers learn
+of TRANSACTION_ABORTABLE (KIP-890). v6: share groups (KIP-932).
+
+Groups are coordinated by this broker, which is true of a cluster of one. The requests that a coordinator serves are not
+served yet, and ApiVersions says so: a consumer that assigns its partitions itself works with a group id, and one that
+commits or subscribes is told by its client library at once which API it misses, instead of looking for a coordinator
+without end. Transactions and share groups have no coordinator here until there is one: COORDINATOR_NOT_AVAILABLE.
+"""
+
+from __future__ import annotations
+
+from tailrace.broker.authorizer import CLUSTER_NAME, AclOperation, ResourceType
+from tailrace.broker.broker import Broker, Endpoint
+from tailrace.broker.request import Request
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.errors import ApiError
+from tailrace.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.protocol.uuid import parse_uuid
+
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+
+BATCH_VERSION_FIRST = 4
+SHARE_VERSION_FIRST = 6
+
+
+def handle(broker: Broker, request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+    """Say where each key is coordinated, or why nobody can say."""
+    throttle = broker.quotas.record_request(request.connection, request.client_id)
+    if request.api_version >= BATCH_VERSION_FIRST:
+        coordinators = [_find(broker, request, key) for key in request.body.coordinator_keys]
+        return FindCoordinatorResponse(throttle_time_ms=throttle, coordinators=coordinators)
+    return _single(_find(broker, request, request.body.key), throttle)
+
+
+def error_response(
+    request: Request[FindCoordinatorRequest], code: ErrorCode, message: str | None
+) -> FindCoordinatorResponse:
+    """Put the error on every key."""
+    error = ApiError(code, message or "")
+    if request.api_version >= BATCH_VERSION_FIRST:
+        return FindCoordinatorResponse(coordinators=[_failed(key, error) for key in request.body.coordinator_keys])
+    return _single(_failed(request.body.key, error), 0)
+
+
+def _find(broker: Broker, request: Request[FindCoordinatorRequest], key: str) -> Coordinator:
+    try:
+        endpoint = _coordinator(broker, request, key)
+    except ApiError as error:
+        return _failed(key, error)
+    return Coordinator(key=key, node_id=broker.node_id, host=endpoint.host, port=endpoint.port)
+
+
+def _coordinator(broker: Broker, request: Request[FindCoordinatorRequest], key: str) -> Endpoint:
+    kind = request.body.key_type
+    _check_access(broker, request, kind, key)
+    if kind == SHARE:
+        if request.api_version < SHARE_VERSION_FIRST:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "share groups are looked for from version 6 on")
+        _check_share_key(key)
+    if kind != GROUP:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker coordinates consumer groups only.")
+    own = broker.metadata.brokers.get(broker.node_id)
+    endpoint = own.endpoint_for(request.connection.listener_name) if own is not None else None
+    if endpoint is None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The broker has not registered yet.")
+    return endpoint
+
+
+def _check_access(broker: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> None:
+    match kind:
+        case 0:
+            guarded = (AclOperation.DESCRIBE, ResourceType.GROUP, key)
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        case 1:
+            guarded = (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, key)
+            code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        case 2:
+            guarded = (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        case _:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"There are no coordinators of type {kind}.")
+    if not broker.authorizer.authorize(request.connection, *guarded):
+        raise ApiError(code)
+
+
+def _check_share_key(key: str) -> None:
+    """Check that a share group's key is `group:topic id:partition`."""
+    parts = key.split(":")
+    try:
+        if len(parts) != 3 or not parts[0].strip():
+            raise ValueError(key)
+        parse_uuid(parts[1])
+        int(parts[2])
+    except ValueError:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "The key is not of the form group:topic id:partition.") from None
+
+
+def _failed(key: str, error: ApiError) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message or "")
+
+
+def _single(coordinator: Coordinator, throttle_time_ms: int) -> FindCoordinatorResponse:
+    # Up to v3 Kafka writes the name of the code where there is no message.
+    message = coordinator.error_message or ErrorCode(coordinator.error_code).name
+    return FindCoordinatorResponse(
+        throttle_time_ms=throttle_time_ms,
+        error_code=coordinator.error_code,
+        error_message=message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
+    )
