@@ -84,11 +84,11 @@ class Connection(asyncio.BufferedProtocol):
         "_outgoing",
         "_outgoing_size",
         "_pending",
-        "_settings",
         "_task",
         "_transport",
         "info",
         "last_active",
+        "settings",
     )
 
     def __init__(
@@ -96,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         self.info = info
         self.last_active = settings.clock.monotonic()
-        self._settings = settings
+        self.settings = settings
         self._on_closed = on_closed
         self._frames = FrameBuffer(frame_bytes_max=settings.request_size_max)
         self._transport: asyncio.Transport | None = None
@@ -144,13 +144,13 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """Go on: the peer has read."""
         self._is_write_paused = False
-        self.last_active = self._settings.clock.monotonic()
+        self.last_active = self.settings.clock.monotonic()
         self._serve_frames()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of what waits; operations that are parked end without a reader."""
         self._closed = True
-        memory = self._settings.memory
+        memory = self.settings.memory
         for slot in self._pending:
             slot.connection = None
             memory.release(slot.size)
@@ -181,8 +181,8 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._is_dispatching = True
         frames = self._frames
-        dispatch = self._settings.dispatcher.dispatch
-        self.last_active = received_at = self._settings.clock.monotonic()
+        dispatch = self.settings.dispatcher.dispatch
+        self.last_active = received_at = self.settings.clock.monotonic()
         try:
             while not self._must_wait():
                 frame = frames.next_frame()
@@ -194,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
                 elif outcome is not None:
                     self._park(outcome)
         except MalformedFrame as error:
-            self._settings.metrics.malformed += 1
+            self.settings.metrics.malformed += 1
             self._close_in_turn(f"malformed request: {error}")
         except CloseConnection as error:
             self._close_in_turn(str(error))
@@ -207,12 +207,12 @@ class Connection(asyncio.BufferedProtocol):
         """Say whether no frame may be dispatched now."""
         if self._is_held or self._is_write_paused or self._is_draining or self._closed:
             return True
-        return len(self._pending) >= self._settings.pending_count_max or self._settings.memory.is_full
+        return len(self._pending) >= self.settings.pending_count_max or self.settings.memory.is_full
 
     def _park(self, call: Call) -> None:
         """Give a request that is not answered yet its place in the order."""
         slot = PendingResponse(self, call.size)
-        self._settings.memory.acquire(call.size)
+        self.settings.memory.acquire(call.size)
         self._pending.append(slot)
         result = call.result
         if isinstance(result, Parked):
@@ -247,7 +247,7 @@ class Connection(asyncio.BufferedProtocol):
             slot.chunks = call.finish(answer, error)
         except CloseConnection as reason:
             slot.close_reason = str(reason)
-        was_full = len(self._pending) >= self._settings.pending_count_max
+        was_full = len(self._pending) >= self.settings.pending_count_max
         self._send_in_turn()
         if not self._is_dispatching:
             self._flush()
@@ -266,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
     def _send_in_turn(self) -> None:
         """Move the filled slots at the head of the queue to what is written next."""
         pending = self._pending
-        memory = self._settings.memory
+        memory = self.settings.memory
         while pending:
             slot = pending[0]
             if slot.close_reason is not None:
@@ -307,9 +307,9 @@ class Connection(asyncio.BufferedProtocol):
                 transport.resume_reading()
             else:
                 transport.pause_reading()
-        if not may_read and self._settings.memory.is_full and not self._is_memory_awaited:
+        if not may_read and self.settings.memory.is_full and not self._is_memory_awaited:
             self._is_memory_awaited = True
-            self._settings.memory.wait(self._on_memory)
+            self.settings.memory.wait(self._on_memory)
 
     def _on_memory(self) -> None:
         """Go on when other requests were answered; in a turn of its own, since their answers are being sent."""

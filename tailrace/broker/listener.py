@@ -15,7 +15,7 @@ import contextlib
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -23,6 +23,7 @@ from tailrace.broker.connection import Connection, ConnectionSettings
 from tailrace.broker.connection_limits import ConnectionLimits
 from tailrace.broker.listener_endpoints import WILDCARD_HOSTS
 from tailrace.broker.request import ConnectionInfo
+from tailrace.clock import Clock
 from tailrace.settings.listeners import Endpoint as ListenerEndpoint
 
 LOGGER = logging.getLogger(__name__)
@@ -55,16 +56,17 @@ class Listener:
         self,
         endpoint: ListenerEndpoint,
         socket_settings: SocketSettings,
-        connection_settings: ConnectionSettings,
         limits: ConnectionLimits,
+        clock: Clock,
         on_slot_free: Callable[[], object],
     ) -> None:
         self.endpoint = endpoint
         self.port = endpoint.port
         self.connections: set[Connection] = set()
         self._socket_settings = socket_settings
-        self._connection_settings = connection_settings
+        self._connection_settings: ConnectionSettings | None = None
         self._limits = limits
+        self._clock = clock
         self._on_slot_free = on_slot_free
         self._sockets: list[socket.socket] = []
         self._accepting = False
@@ -81,9 +83,14 @@ class Listener:
         self._sockets = _bind(self.endpoint, self._socket_settings)
         self.port = self._sockets[0].getsockname()[1]
 
+    def serve(self, connection_settings: ConnectionSettings) -> None:
+        """Accept connections from now on, and have them served so."""
+        self._connection_settings = connection_settings
+        self.start_accepting()
+
     def start_accepting(self) -> None:
-        """Accept connections from now on."""
-        if not self._accepting and self._sockets:
+        """Go on accepting; without effect before `serve` and after `close`."""
+        if not self._accepting and self._sockets and self._connection_settings is not None:
             self._accepting = True
             loop = asyncio.get_running_loop()
             for opened in self._sockets:
@@ -110,7 +117,7 @@ class Listener:
                 LOGGER.warning("max.connections is reached: %s accepts nobody until one leaves", self.endpoint)
                 self.stop_accepting()
                 return
-            delay_ms = self._limits.creation_delay_ms(self._connection_settings.clock.monotonic())
+            delay_ms = self._limits.creation_delay_ms(self._clock.monotonic())
             if delay_ms > 0:
                 self._rest(delay_ms)
                 return
@@ -128,10 +135,12 @@ class Listener:
 
     def _rest(self, delay_ms: float) -> None:
         self.stop_accepting()
-        self._connection_settings.clock.call_later(delay_ms, self._on_slot_free)
+        self._clock.call_later(delay_ms, self._on_slot_free)
 
     def _admit(self, accepted: socket.socket, host: str, port: int) -> None:
-        metrics = self._connection_settings.metrics
+        settings = self._connection_settings
+        assert settings is not None, "nobody is accepted before serve"
+        metrics = settings.metrics
         if not self._limits.try_open(host):
             LOGGER.info("a connection from %s is refused: max.connections.per.ip is reached", host)
             metrics.rejected += 1
@@ -147,33 +156,33 @@ class Listener:
             peer_host=host,
             peer_port=port,
         )
-        task = asyncio.get_running_loop().create_task(self._connect(accepted, info))
+        task = asyncio.get_running_loop().create_task(
+            self._connect(accepted, Connection(settings, info, self._on_closed))
+        )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _connect(self, accepted: socket.socket, info: ConnectionInfo) -> None:
-        connection = Connection(self._connection_settings, info, self._on_closed)
+    async def _connect(self, accepted: socket.socket, connection: Connection) -> None:
+        self.connections.add(connection)
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._socket_settings.send_buffer_bytes >= 0:
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._socket_settings.send_buffer_bytes)
-            self.connections.add(connection)
             await asyncio.get_running_loop().connect_accepted_socket(lambda: connection, accepted)
         except OSError as error:
-            LOGGER.info("connection %s was lost before it began: %s", info.id, error)
+            LOGGER.info("connection %s was lost before it began: %s", connection.info.id, error)
             accepted.close()
             self._on_closed(connection)
 
     def _on_closed(self, connection: Connection) -> None:
         if connection in self.connections:
             self.connections.remove(connection)
-            metrics = self._connection_settings.metrics
-            metrics.open -= 1
-            metrics.closed += 1
+            connection.settings.metrics.open -= 1
+            connection.settings.metrics.closed += 1
+            connection.settings.dispatcher.forget(connection.info)
             self._limits.close(connection.info.peer_host)
-            self._connection_settings.dispatcher.forget(connection.info)
             self._on_slot_free()
 
 
@@ -229,6 +238,18 @@ def _listen(family: socket.AddressFamily, host: str, port: int, settings: Socket
         opened.close()
         raise
     return opened
+
+
+def resolve_ip_overrides(overrides: Mapping[str, int]) -> dict[str, int]:
+    """Put addresses in place of host names; a name that does not resolve is named in the log and left out."""
+    resolved: dict[str, int] = {}
+    for host, limit in overrides.items():
+        try:
+            for _, _, _, _, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM):
+                resolved[str(address[0])] = limit
+        except OSError as error:
+            LOGGER.error("max.connections.per.ip.overrides: %s does not resolve: %s", host, error)
+    return resolved
 
 
 async def find_canonical_host() -> str:

@@ -38,6 +38,13 @@ class Histogram:
         """How many values were observed."""
         return sum(self.counts)
 
+    def copy(self) -> Histogram:
+        """Give one with the same numbers, which stays as it is."""
+        copy = Histogram(self.bounds)
+        copy.counts = list(self.counts)
+        copy.total = self.total
+        return copy
+
     def cumulative(self) -> list[tuple[str, float]]:
         """Give the buckets as Prometheus wants them: bound as text, count of all values up to it."""
         buckets: list[tuple[str, float]] = []
@@ -117,6 +124,13 @@ class ListenerMetrics:
         self.closed = 0
         self.rejected = 0
         self.malformed = 0
+
+    def copy(self) -> ListenerMetrics:
+        """Give one with the same numbers, which stays as it is."""
+        copy = ListenerMetrics()
+        for name in self.__slots__:
+            setattr(copy, name, getattr(self, name))
+        return copy
 
 
 class BrokerMetrics:
