@@ -20,11 +20,13 @@ LOGGER = logging.getLogger(__name__)
 
 
 def effective_config(static: BrokerConfig, metadata: MetadataStore, node_id: int) -> BrokerConfig:
-    """Lay the dynamic settings over the static ones.
+    """Lay the dynamic settings over the static ones, in which the node id is the one that the data directory has.
 
     A stored value that is no longer valid (another version wrote it) is left out and named in the log: the broker
     starts, and the next change of that resource can mend it.
     """
+    if static.node_id != node_id:
+        static = BrokerConfig({**static.static, "node.id": str(node_id)})
     all_brokers, own = metadata.configs(ALL_BROKERS), metadata.configs(ConfigResource.broker(node_id))
     try:
         return static.with_dynamic(dynamic_default=all_brokers, dynamic_broker=own)
