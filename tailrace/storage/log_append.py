@@ -19,7 +19,13 @@ from tailrace.protocol.records.control import ControlType, read_control_batch
 from tailrace.storage.append_origin import AppendOrigin
 from tailrace.storage.disk import DiskError
 from tailrace.storage.log_validator import NO_TIMESTAMP, assign, check_records, read_leader_batches
-from tailrace.storage.producer_state import CompletedTransaction, ProducerAppendInfo
+from tailrace.storage.producer_state import (
+    SEQUENCE_MAX,
+    BatchMetadata,
+    CompletedTransaction,
+    ProducerAppendInfo,
+    ProducerStateEntry,
+)
 from tailrace.storage.segment import Segment
 from tailrace.storage.transaction_index import AbortedTransaction
 
@@ -29,6 +35,7 @@ if TYPE_CHECKING:
     from tailrace.storage.producer_state_manager import ProducerStateManager
 
 _CONTROL = 0x20
+_TRANSACTIONAL_OR_CONTROL = 0x30
 
 
 @dataclass(slots=True)
@@ -122,8 +129,10 @@ def _append(
             f"Message batch size is {size} bytes in append to partition {log.topic_partition}, which exceeds the "
             f"maximum configured segment size of {log.config.segment_bytes}.",
         )
-    updates = None
+    updates = successor = None
     if first.producer_id >= 0 or len(headers) > 1:
+        successor = _find_successor(log.producer_state, headers, origin)
+    if successor is None and (first.producer_id >= 0 or len(headers) > 1):
         duplicate = _find_duplicate(log, first, size) if origin is AppendOrigin.CLIENT else None
         if duplicate is not None:
             return duplicate
@@ -136,7 +145,12 @@ def _append(
         if headers[-1].partition_leader_epoch != log.leader_epochs.latest_epoch:
             assign_epochs(log.leader_epochs, headers)
         segment.append(records, headers, size)
-        if updates is not None:
+        if successor is not None:
+            successor.add_batch(
+                BatchMetadata(first.last_sequence, last_offset, first.last_offset_delta, first.max_timestamp)
+            )
+            successor.last_timestamp = first.max_timestamp
+        elif updates is not None:
             take_over(log.producer_state, segment, updates)
     except DiskError as error:
         raise log.disk_failed(error) from error
@@ -180,6 +194,28 @@ class ProducerUpdates:
 
     infos: list[ProducerAppendInfo]
     completed: list[CompletedTransaction]
+
+
+def _find_successor(
+    producer_state: ProducerStateManager, headers: list[BatchHeader], origin: AppendOrigin
+) -> ProducerStateEntry | None:
+    """Give the producer's state where this is simply its next batch: not the first, no repetition, no transaction.
+
+    Nearly every batch is that, and it needs none of the objects that the general way makes (3 µs).
+    """
+    header = headers[0]
+    if len(headers) != 1 or origin is not AppendOrigin.CLIENT or header.attributes & _TRANSACTIONAL_OR_CONTROL:
+        return None
+    entry = producer_state.active_producers.get(header.producer_id)
+    if (
+        entry is None
+        or entry.producer_epoch != header.producer_epoch
+        or entry.current_transaction_first_offset is not None
+        or not entry.batches
+        or (entry.batches[-1].last_sequence + 1) & SEQUENCE_MAX != header.base_sequence
+    ):
+        return None
+    return entry
 
 
 def _find_duplicate(log: Log, header: BatchHeader, size: int) -> AppendResult | None:

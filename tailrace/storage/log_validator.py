@@ -10,16 +10,20 @@ the sequence of a producer's batches to the producer state, and conversion of co
 
 from __future__ import annotations
 
+from struct import Struct
+
 from tailrace.protocol.buffers import Buffer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError, MalformedFrame
 from tailrace.protocol.records.batch_header import (
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
     BatchHeader,
     TimestampType,
     crc_matches,
+    is_partial,
+    magic_at,
     read_batch_header,
-    set_base_offset,
-    set_leader_epoch,
     set_max_timestamp_and_type,
 )
 from tailrace.protocol.records.reader import read_records
@@ -30,11 +34,11 @@ from tailrace.storage.log_errors import RecordsRejected
 
 NO_TIMESTAMP = -1
 LONG_MAX = (1 << 63) - 1
-_BATCH_OVERHEAD = 61
 _LOG_OVERHEAD = 12
-_MAGIC_AT = 16
-_LOG_APPEND_TIME_BIT = 0x08
+_MAGIC = 2
 _RECORD_ERRORS_SHOWN = 3
+_ASSIGNED = Struct(">qii")
+"""Base offset, length and leader epoch: what begins a batch, outside of its checksum."""
 
 
 def read_leader_batches(
@@ -44,53 +48,60 @@ def read_leader_batches(
 
     Bytes of an incomplete batch behind the last whole one are left out, as Kafka leaves them out.
     """
-    total = len(records)
     headers: list[BatchHeader] = []
-    position = 0
-    while total - position >= _LOG_OVERHEAD:
-        length = int.from_bytes(records[position + 8 : position + 12], "big", signed=True)
-        if length < 0 or _LOG_OVERHEAD + length <= total - position:
-            header = _read_header(records, position, topic_partition)
-            size = header.size
-            if size > config.max_message_bytes:
-                raise ApiError(
-                    ErrorCode.MESSAGE_TOO_LARGE,
-                    f"The record batch size in the append to {topic_partition} is {size} bytes which exceeds the "
-                    f"maximum configured value of {config.max_message_bytes}.",
-                )
-            if not crc_matches(records, position, header):
-                raise ApiError(
-                    ErrorCode.CORRUPT_MESSAGE,
-                    f"Record is corrupt (stored crc = {header.crc & 0xFFFFFFFF}) in topic partition {topic_partition}.",
-                )
-            headers.append(header)
-            position += size
-        else:
+    position, total = 0, len(records)
+    while position < total:
+        header = _read_header(records, position, topic_partition)
+        if header is None:
             break
+        size = header.batch_length + _LOG_OVERHEAD
+        if size > config.max_message_bytes:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"The record batch size in the append to {topic_partition} is {size} bytes which exceeds the "
+                f"maximum configured value of {config.max_message_bytes}.",
+            )
+        if not crc_matches(records, position, header):
+            raise ApiError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}.",
+            )
+        headers.append(header)
+        position += size
     if origin is AppendOrigin.CLIENT:
         if len(headers) != 1:
             raise RecordsRejected(
                 ErrorCode.INVALID_RECORD,
                 f"A produce request holds exactly one record batch a partition, {topic_partition} got {len(headers)}.",
             )
-        _check_client_batch(records, headers[0], topic_partition)
+        _check_client_batch(headers[0], topic_partition)
     return headers
 
 
-def _read_header(records: Buffer, position: int, topic_partition: TopicPartition) -> BatchHeader:
-    magic = records[position + _MAGIC_AT] if len(records) - position > _MAGIC_AT else -1
-    if magic in (0, 1):
-        raise RecordsRejected(
-            ErrorCode.INVALID_RECORD, f"Message format {magic} can't be appended as it is to {topic_partition}."
-        )
+def _read_header(records: Buffer, position: int, topic_partition: TopicPartition) -> BatchHeader | None:
+    """Read the header at `position`; None where the batch goes on behind the end."""
     try:
         return read_batch_header(records, position)
     except MalformedFrame as error:
+        if is_partial(records, position):
+            return None
+        if magic_at(records, position) < _MAGIC:
+            raise RecordsRejected(
+                ErrorCode.INVALID_RECORD,
+                f"Message format {magic_at(records, position)} can't be appended as it is to {topic_partition}.",
+            ) from error
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"{error} in topic partition {topic_partition}") from error
 
 
-def _check_client_batch(records: Buffer, header: BatchHeader, topic_partition: TopicPartition) -> None:
+def _check_client_batch(header: BatchHeader, topic_partition: TopicPartition) -> None:
     """Refuse what no well-behaved producer sends; Kafka's words, because clients show them to people."""
+    if (
+        header.base_offset == 0
+        and header.last_offset_delta + 1 == header.records_count > 0
+        and not header.attributes & CONTROL_FLAG
+        and (header.producer_id < 0 or header.base_sequence >= 0)
+    ):
+        return
     problem = ""
     if header.base_offset != 0:
         problem = (
@@ -127,10 +138,18 @@ def check_records(
 ) -> None:
     """Check a client's batch against the topic's settings: keys where it is compacted, and timestamp limits."""
     is_compacted = "compact" in config.cleanup_policy
+    takes_producer_time = config.message_timestamp_type == "CreateTime"
+    if (
+        not is_compacted
+        and takes_producer_time
+        and not header.attributes & LOG_APPEND_TIME_FLAG
+        and not _timestamps_need_a_look(header, config, now_ms)
+    ):
+        return
     errors: list[tuple[int, str]] = []
     time_errors: list[tuple[int, str]] = []
-    if config.message_timestamp_type == "CreateTime":
-        if header.attributes & _LOG_APPEND_TIME_BIT:
+    if takes_producer_time:
+        if header.attributes & LOG_APPEND_TIME_FLAG:
             time_errors = _wrong_timestamp_type(header, topic_partition)
         elif _timestamps_need_a_look(header, config, now_ms):
             time_errors = _timestamps_out_of_range(records, config, topic_partition, now_ms)
@@ -201,8 +220,7 @@ def assign(
     """Write offset, leader epoch and, unless it is -1, log-append time into each batch and its header."""
     position = 0
     for header in headers:
-        set_base_offset(records, position, offset)
-        set_leader_epoch(records, position, leader_epoch)
+        _ASSIGNED.pack_into(records, position, offset, header.batch_length, leader_epoch)
         header.base_offset = offset
         header.partition_leader_epoch = leader_epoch
         if log_append_time_ms != NO_TIMESTAMP:
@@ -210,6 +228,6 @@ def assign(
                 records, position, max_timestamp=log_append_time_ms, timestamp_type=TimestampType.LOG_APPEND_TIME
             )
             header.max_timestamp = log_append_time_ms
-            header.attributes |= _LOG_APPEND_TIME_BIT
+            header.attributes |= LOG_APPEND_TIME_FLAG
         offset += header.last_offset_delta + 1
-        position += header.size
+        position += header.batch_length + _LOG_OVERHEAD
