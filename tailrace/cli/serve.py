@@ -22,7 +22,6 @@ from tailrace.clock import SystemClock, seconds_since_process_start
 
 if TYPE_CHECKING:
     from tailrace.broker.server import BrokerServer
-    from tailrace.settings.broker_config import BrokerConfig
     from tailrace.settings.sources import LoadedConfig
 
 DATA_DIRECTORY = "tailrace-data"
@@ -136,25 +135,22 @@ def _run(loaded: LoadedConfig, started_at: float) -> int:
 
 async def _serve(loaded: LoadedConfig, started_at: float) -> int:
     """Start the broker, say so, and stop it when a signal asks; the exit code tells which signal it was."""
-    from tailrace.broker.broker_identity import ForeignDirectory
-    from tailrace.broker.server import BrokerServer
-    from tailrace.settings.config_error import ConfigError
-    from tailrace.storage.directory_lock import DirectoryInUse
+    from tailrace.broker.server import START_ERRORS, BrokerServer
 
     clock = SystemClock()
     asked = _stop_signal()
-    server = BrokerServer(loaded.config, clock=clock)
+    server = BrokerServer(loaded.config, clock)
     starting = asyncio.ensure_future(server.start())
     await asyncio.wait((starting, asked), return_when=asyncio.FIRST_COMPLETED)
     if not asked.done():
         try:
             starting.result()
-        except (ConfigError, DirectoryInUse, ForeignDirectory, OSError) as error:
-            await server.stop()
+        except START_ERRORS as error:
+            logging.getLogger(__name__).debug("the start failed", exc_info=error)
             raise click.ClickException(f"the broker can't start: {error}") from error
         # What a start leaves behind lives as long as the broker: the collector need not look at it again and again.
         gc.freeze()
-        print(ready_line(server, loaded.config, clock.monotonic() - started_at), flush=True)
+        print(ready_line(server, clock.monotonic() - started_at), flush=True)
     exit_code = await asked
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
@@ -177,9 +173,16 @@ def _stop_signal() -> asyncio.Future[int]:
     return asked
 
 
-def ready_line(server: BrokerServer, config: BrokerConfig, seconds: float) -> str:
+def ready_line(server: BrokerServer, seconds: float) -> str:
     """Say in one line where the broker listens, where its metrics and its data are, and how long the start took."""
-    listeners = ", ".join(str(listener) for listener in server.listeners)
-    metrics = f"metrics on {server.metrics_url}" if server.metrics_url else "no metrics"
+    config = server.config
+    listeners = ", ".join(str(e._replace(port=server.ports[e.name])) for e in config.listener_endpoints)
+    metrics = "no metrics"
+    if server.metrics_address is not None:
+        host, port = server.metrics_address
+        metrics = f"metrics on http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+    # What clients are told is where they go after the first answer: the usual cause of "it connects and then hangs".
+    told = ", ".join(f"{endpoint.host}:{endpoint.port}" for endpoint in server.endpoints)
     data = ", ".join(config.log_directories)
-    return f"Tailrace listens on {listeners} ({metrics}; data in {data}; started in {seconds:.2f} s)"
+    details = f"clients are told {told}; {metrics}; data in {data}; started in {seconds:.2f} s"
+    return f"Tailrace listens on {listeners} ({details})"

@@ -18,8 +18,8 @@ from tailrace.cli.serve import with_port
 from tailrace.settings.sources import load_broker_config
 
 READY = re.compile(
-    r"Tailrace listens on PLAINTEXT://(?P<host>\S+):(?P<port>\d+) "
-    r"\(metrics on (?P<metrics>\S+); data in (?P<data>.+); started in (?P<seconds>\d+\.\d\d) s\)\n"
+    r"Tailrace listens on PLAINTEXT://(?P<host>\S*):(?P<port>\d+) "
+    r"\(clients are told (?P<told>\S+:\d+); metrics on (?P<metrics>\S+); data in (?P<data>.+); started in (?P<seconds>\d+\.\d\d) s\)\n"
 )
 
 Serve = Callable[..., subprocess.Popen[str]]
