@@ -3,7 +3,7 @@
     python -m bench.hot_path [--profile produce|fetch] [--requests N]
 
 It prints microseconds a request for the shapes that matter: one record with acks=all, with an idempotent producer, a
-batch of a hundred, and a fetch in a session that finds one record or nothing. The rest of a request is the event loop's.
+batch of a hundred, and a fetch in a session that finds one record. The rest of a request is the event loop's.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Partitions that have none when the time is over are answered REQUEST_TIMED_OUT; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from tailrace.broker.partition import Partition
@@ -17,11 +18,18 @@ from tailrace.protocol.messages.produce import PartitionProduceResponse
 
 
 class PendingAck(NamedTuple):
-    """Records that were appended: where, what is answered about them, and the offset behind the last of them."""
+    """Records that were appended: where, what is answered about them, and the offset behind the last of them.
+
+    `high_watermark_moved` says whether the append itself moved it.
+    """
 
     partition: Partition
     answer: PartitionProduceResponse
     required_offset: int
+    high_watermark_moved: bool
+
+
+_PARTITION_OF = operator.attrgetter("partition")
 
 
 class DelayedProduce(DelayedOperation):
@@ -43,21 +51,22 @@ class DelayedProduce(DelayedOperation):
         self.parked: Parked | None = None
 
     @property
-    def keys(self) -> list[Partition]:
-        """The partitions whose high watermark decides."""
-        return [entry.partition for entry in self._pending]
+    def keys(self) -> Iterator[Partition]:
+        """The partitions whose high watermark decides; nothing is made of them unless somebody has to wait."""
+        return map(_PARTITION_OF, self._pending)
 
     def try_complete(self) -> bool:
         """Complete when no partition is undecided any more."""
         undecided: list[PendingAck] | None = None
         for entry in self._pending:
-            code = entry.partition.acknowledgement(entry.required_offset, self._acks)
+            partition, answer, required_offset, _ = entry
+            code = partition.acknowledgement(required_offset, self._acks)
             if code is None:
                 if undecided is None:
                     undecided = []
                 undecided.append(entry)
             elif code:
-                entry.answer.error_code = code
+                answer.error_code = code
         if undecided is not None:
             self._pending = undecided
             return False

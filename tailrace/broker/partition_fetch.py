@@ -20,9 +20,7 @@ from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
-    LeaderIdAndEpoch,
     PartitionData,
-    SnapshotId,
 )
 
 CONSUMER_REPLICA_ID = -1
@@ -31,10 +29,8 @@ NO_RECORDS = b""
 _BATCH_PREFIX = Struct(">qi11xi")
 """A batch's base offset, its length and, behind epoch, magic, checksum and attributes, its last offset delta."""
 
-# Parts of an answer that are nearly always the same; nobody changes them, so all answers share one of each.
-NO_DIVERGING_EPOCH = EpochEndOffset()
-NO_CURRENT_LEADER = LeaderIdAndEpoch()
-NO_SNAPSHOT = SnapshotId()
+NO_DIVERGING_EPOCH = PartitionData().diverging_epoch
+"""The one that every answer shares: told from a diverging epoch by identity."""
 
 
 class FetchIsolation(IntEnum):
@@ -81,7 +77,7 @@ def read_partition(
     log_start_offset = log.log_start_offset
     last_stable_offset = log.last_stable_offset
     log_end_offset = log.log_end_offset
-    diverging = NO_DIVERGING_EPOCH
+    diverging: EpochEndOffset = NO_DIVERGING_EPOCH
     if asked.last_fetched_epoch >= 0:
         diverging = diverging_epoch(partition, asked)
     aborted: list[AbortedTransaction] | None = None
@@ -115,8 +111,6 @@ def read_partition(
         last_stable_offset=last_stable_offset,
         log_start_offset=log_start_offset,
         diverging_epoch=diverging,
-        current_leader=NO_CURRENT_LEADER,
-        snapshot_id=NO_SNAPSHOT,
         aborted_transactions=aborted,
         records=records,
     )
@@ -128,9 +122,6 @@ def failed_partition(partition_index: int, code: ErrorCode) -> PartitionData:
         partition_index=partition_index,
         error_code=code,
         high_watermark=-1,
-        diverging_epoch=NO_DIVERGING_EPOCH,
-        current_leader=NO_CURRENT_LEADER,
-        snapshot_id=NO_SNAPSHOT,
         aborted_transactions=None,
         records=NO_RECORDS,
     )

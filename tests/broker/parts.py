@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from random import Random
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tailrace.broker.authorizer import AclOperation, AllowAllAuthorizer, ResourceType
+from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker, Endpoint
 from tailrace.broker.fetch_session import FetchSessionCache
 from tailrace.broker.local_metadata_store import LocalMetadataStore
@@ -127,7 +127,7 @@ async def make_parts(
     disk = disk or Disk()
     clock = clock or VirtualClock()
     config = BrokerConfig({"log.dirs": str(folder), "node.id": str(NODE_ID), **(texts or {})})
-    folder.mkdir(exist_ok=True)
+    disk.make_directory(folder, sync=False)
     metadata = LocalMetadataStore.open(disk, folder, cluster_id=CLUSTER_ID, node_id=NODE_ID)
     metrics = BrokerMetrics()
     managers: list[ReplicaManager] = []
@@ -199,7 +199,3 @@ def completed(parked: Any) -> Any:
     assert isinstance(parked, Parked)
     assert parked.answer is not None, parked.error
     return parked.answer
-
-
-AnyHandler = Callable[..., Any]
-ALLOW_ALL = AllowAllAuthorizer()

@@ -18,14 +18,7 @@ from tailrace.broker.broker import Broker
 from tailrace.broker.current_leader import current_leader
 from tailrace.broker.delayed_fetch import DelayedFetch
 from tailrace.broker.fetch_session import FetchContext, Found, SessionPartition
-from tailrace.broker.partition_fetch import (
-    NO_CURRENT_LEADER,
-    NO_DIVERGING_EPOCH,
-    NO_RECORDS,
-    NO_SNAPSHOT,
-    FetchIsolation,
-    FetchParams,
-)
+from tailrace.broker.partition_fetch import NO_RECORDS, FetchIsolation, FetchParams
 from tailrace.broker.request import Answer, Request, Result
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.fetch import (
@@ -151,9 +144,6 @@ def _refused(partition_index: int, code: ErrorCode) -> PartitionData:
         partition_index=partition_index,
         error_code=code,
         high_watermark=-1,
-        diverging_epoch=NO_DIVERGING_EPOCH,
-        current_leader=NO_CURRENT_LEADER,
-        snapshot_id=NO_SNAPSHOT,
         records=NO_RECORDS,
     )
 

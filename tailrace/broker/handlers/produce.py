@@ -64,6 +64,10 @@ UNVERIFIED_TRANSACTION = (
 )
 """What Kafka says while it can't reach the coordinator; the code beside it is one that old producers retry, too."""
 
+_LENGTH_AT = 8
+_LENGTH_END = 12
+_BATCH_SIZE_MIN = 26
+"""Offset, length and the 14 bytes without which no record of any format is one."""
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
 _PRODUCER_ID_AT = 43
@@ -72,9 +76,8 @@ _CODEC_MASK = 0x07
 _ZSTD = 4
 _TRANSACTIONAL = 0x10
 
-# Parts of an answer that are nearly always the same; nobody changes them, so all answers share one of each.
 _NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
-_NO_CURRENT_LEADER = LeaderIdAndEpoch()
+"""Nobody changes it, so all answers share it."""
 
 
 def handle(broker: Broker, request: Request[ProduceRequest]) -> Result:
@@ -101,7 +104,7 @@ class Conversion(NamedTuple):
 class Production:
     """One produce request on its way through the broker."""
 
-    __slots__ = ("_acks", "_appended", "_broker", "_conversions", "_has_errors", "_moved", "_request", "_responses")
+    __slots__ = ("_acks", "_appended", "_broker", "_conversions", "_has_errors", "_request", "_responses")
 
     def __init__(self, broker: Broker, request: Request[ProduceRequest]) -> None:
         self._broker = broker
@@ -109,7 +112,6 @@ class Production:
         self._acks = request.body.acks
         self._responses: list[TopicProduceResponse] = []
         self._appended: list[PendingAck] = []
-        self._moved: list[bool] = []
         self._conversions: list[Conversion] | None = None
         self._has_errors = False
 
@@ -189,10 +191,8 @@ class Production:
             log_append_time_ms=result.max_timestamp if result.is_duplicate else result.log_append_time_ms,
             log_start_offset=result.log_start_offset,
             record_errors=_NO_RECORD_ERRORS,
-            current_leader=_NO_CURRENT_LEADER,
         )
-        self._appended.append(PendingAck(partition, answer, result.last_offset + 1))
-        self._moved.append(moved)
+        self._appended.append(PendingAck(partition, answer, result.last_offset + 1, moved))
         return answer
 
     def _verifies_transactions(self) -> bool:
@@ -275,8 +275,8 @@ class Production:
             operation = DelayedProduce(self._request.body.timeout_ms, appended, self._acks, self.answer)
             if not manager.produce_purgatory.try_complete_else_watch(operation, operation.keys):
                 operation.parked = Parked()
-        for entry, moved in zip(appended, self._moved, strict=True):
-            manager.appended(entry.partition, high_watermark_moved=moved)
+        for partition, _, _, high_watermark_moved in appended:
+            manager.appended(partition, high_watermark_moved=high_watermark_moved)
         if operation is None or operation.parked is None:
             return self.answer()
         return operation.parked
@@ -318,16 +318,19 @@ class Production:
 
 def check_request_records(version: int, records: Buffer | None) -> ErrorCode:
     """Check that a partition was sent exactly one batch, of format 2, in a codec its version may use."""
-    if records is None or len(records) <= _ATTRIBUTES_AT:
+    size = 0 if records is None else len(records)
+    if records is None or size < _LENGTH_END:
         return ErrorCode.INVALID_RECORD
-    size = int.from_bytes(records[8:12], "big", signed=True) + 12
-    if size != len(records):
-        if 12 <= size < 26:
-            return ErrorCode.CORRUPT_MESSAGE  # smaller than a batch of any format can be
-        if size > len(records) or size < 12 or _has_second_batch(records, size):
+    batch_size = _LENGTH_END + int.from_bytes(records[_LENGTH_AT:_LENGTH_END], "big", signed=True)
+    if batch_size != size:
+        if batch_size < _BATCH_SIZE_MIN:
+            return ErrorCode.CORRUPT_MESSAGE
+        if batch_size > size or _has_second_batch(records, batch_size):
             return ErrorCode.INVALID_RECORD
-    if records[_MAGIC_AT] != 2:
+    if batch_size <= _ATTRIBUTES_AT or records[_MAGIC_AT] < 2:
         return ErrorCode.INVALID_RECORD
+    if records[_MAGIC_AT] != 2:
+        return ErrorCode.CORRUPT_MESSAGE
     if version < ZSTD_VERSION_FIRST and records[_ATTRIBUTES_AT] & _CODEC_MASK == _ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return ErrorCode.NONE
@@ -336,9 +339,10 @@ def check_request_records(version: int, records: Buffer | None) -> ErrorCode:
 def _has_second_batch(records: Buffer, first_size: int) -> bool:
     """Say whether a whole batch follows the first; bytes that are none are ignored, as Kafka ignores them."""
     left = len(records) - first_size
-    if left < 17:
+    if left <= _MAGIC_AT:
         return False
-    return int.from_bytes(records[first_size + 8 : first_size + 12], "big", signed=True) + 12 <= left
+    length = records[first_size + _LENGTH_AT : first_size + _LENGTH_END]
+    return _LENGTH_END + int.from_bytes(length, "big", signed=True) <= left
 
 
 def _unexpected_code(records: Buffer) -> ErrorCode:
@@ -379,7 +383,6 @@ def _error_answer(index: int, code: ErrorCode, message: str | None = None) -> Pa
         base_offset=-1,
         record_errors=_NO_RECORD_ERRORS,
         error_message=message,
-        current_leader=_NO_CURRENT_LEADER,
     )
 
 
