@@ -105,7 +105,6 @@ class TopicSettings(SettingTable):
         LONG_MAX,
         "How long a record may wait for compaction; an active segment older than this rolls.",
         at_least(1),
-        acts=True,
         synonyms=("log.cleaner.max.compaction.lag.ms",),
     )
     file_delete_delay_ms = long(
@@ -207,4 +206,4 @@ class TopicSettings(SettingTable):
     remote_log_delete_on_disable = boolean(
         False, "Delete the remote segments when remote storage is turned off for this topic."
     )
-    internal_segment_bytes = integer(None, "A test's way below the least segment size.", internal=True)
+    internal_segment_bytes = integer(None, "A test's way below the least segment size.", internal=True, acts=True)

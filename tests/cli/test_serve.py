@@ -19,7 +19,8 @@ from tailrace.settings.sources import load_broker_config
 
 READY = re.compile(
     r"Tailrace listens on PLAINTEXT://(?P<host>\S*):(?P<port>\d+) "
-    r"\(clients are told (?P<told>\S+:\d+); metrics on (?P<metrics>\S+); data in (?P<data>.+); started in (?P<seconds>\d+\.\d\d) s\)\n"
+    r"\(clients are told (?P<told>\S+:\d+); metrics on (?P<metrics>\S+); "
+    r"data in (?P<data>.+); started in (?P<seconds>\d+\.\d\d) s\)\n"
 )
 
 Serve = Callable[..., subprocess.Popen[str]]

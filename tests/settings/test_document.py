@@ -13,6 +13,7 @@ from tailrace.settings.log_config import LogConfig
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = Path(tailrace.__file__).parent
 
+WITHOUT_A_BROKER = ("client", "spark", "cli", "testing")
 ONLY_READ_TO_BE_CHECKED = ("broker_rules.py", "document.py", "alter_config.py")
 
 
@@ -20,7 +21,9 @@ def attributes_in_use() -> set[str]:
     """Every `.name` in the code that could be the reading of a setting."""
     used: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
-        if not (path.parent.name == "settings" and path.name in ONLY_READ_TO_BE_CHECKED):
+        folder = path.relative_to(PACKAGE).parts[0]
+        is_only_checked = folder == "settings" and path.name in ONLY_READ_TO_BE_CHECKED
+        if folder not in WITHOUT_A_BROKER and not is_only_checked:
             used.update(re.findall(r"\.([a-z][a-z0-9]*(?:_[a-z0-9]+)+|listeners|preallocate)\b", path.read_text()))
     return used
 

@@ -26,9 +26,13 @@ class GroupSettings(SettingTable):
     offsets_load_buffer_size = integer(
         5242880, "How many bytes are read at a time when offsets are loaded.", at_least(1), HIGH
     )
-    offsets_topic_replication_factor = short(3, "How many replicas the offsets topic gets.", at_least(1), HIGH)
-    offsets_topic_num_partitions = integer(50, "How many partitions the offsets topic gets.", at_least(1), HIGH)
-    offsets_topic_segment_bytes = integer(104857600, "Segment size of the offsets topic.", at_least(1), HIGH)
+    offsets_topic_replication_factor = short(
+        3, "How many replicas the offsets topic gets.", at_least(1), HIGH, acts=True
+    )
+    offsets_topic_num_partitions = integer(
+        50, "How many partitions the offsets topic gets.", at_least(1), HIGH, acts=True
+    )
+    offsets_topic_segment_bytes = integer(104857600, "Segment size of the offsets topic.", at_least(1), HIGH, acts=True)
     offsets_topic_compression_codec = integer(
         0, "Codec of the offsets topic's batches, by number: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.", None, HIGH
     )

@@ -55,16 +55,16 @@ class ShareGroupSettings(SettingTable):
         internal=True,
     )
     share_coordinator_state_topic_num_partitions = integer(
-        50, "How many partitions the share state topic gets.", at_least(1), HIGH
+        50, "How many partitions the share state topic gets.", at_least(1), HIGH, acts=True
     )
     share_coordinator_state_topic_replication_factor = short(
-        3, "How many replicas the share state topic gets.", at_least(1), HIGH
+        3, "How many replicas the share state topic gets.", at_least(1), HIGH, acts=True
     )
     share_coordinator_state_topic_min_isr = short(
-        2, "How many in-sync replicas a write to the share state topic needs.", at_least(1), HIGH
+        2, "How many in-sync replicas a write to the share state topic needs.", at_least(1), HIGH, acts=True
     )
     share_coordinator_state_topic_segment_bytes = integer(
-        104857600, "Segment size of the share state topic.", at_least(1), HIGH
+        104857600, "Segment size of the share state topic.", at_least(1), HIGH, acts=True
     )
     share_coordinator_threads = integer(1, "Threads that serve the share coordinator.", at_least(1))
     share_coordinator_snapshot_update_records_per_snapshot = integer(

@@ -39,7 +39,6 @@ class LogCleanerSettings(SettingTable):
         between(0, 1),
         MEDIUM,
         CLUSTER_WIDE,
-        acts=True,
     )
     log_cleaner_enable = boolean(
         True, "Run the cleaner at all; Kafka ignores the value since 4.0 where compacted topics exist."
@@ -50,11 +49,10 @@ class LogCleanerSettings(SettingTable):
         at_least(0),
         MEDIUM,
         CLUSTER_WIDE,
-        acts=True,
     )
     log_cleaner_min_compaction_lag_ms = long(
-        0, "How long a record is safe from compaction.", at_least(0), MEDIUM, CLUSTER_WIDE, acts=True
+        0, "How long a record is safe from compaction.", at_least(0), MEDIUM, CLUSTER_WIDE
     )
     log_cleaner_max_compaction_lag_ms = long(
-        LONG_MAX, "How long a record may wait for compaction.", at_least(1), MEDIUM, CLUSTER_WIDE, acts=True
+        LONG_MAX, "How long a record may wait for compaction.", at_least(1), MEDIUM, CLUSTER_WIDE
     )

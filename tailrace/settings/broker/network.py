@@ -40,9 +40,8 @@ class NetworkSettings(SettingTable):
         "PLAINTEXT",
         "The security protocol between brokers, where no listener is named for it.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        acts=True,
     )
-    inter_broker_listener_name = string(None, "The listener that brokers use among themselves.", acts=True)
+    inter_broker_listener_name = string(None, "The listener that brokers use among themselves.")
     socket_send_buffer_bytes = integer(
         102400, "The sockets' send buffer (SO_SNDBUF); -1 leaves it to the system.", None, HIGH, acts=True
     )
@@ -97,11 +96,9 @@ class NetworkSettings(SettingTable):
         CLUSTER_WIDE,
     )
     background_threads = integer(
-        10, "Threads for slow work such as deleting files and compressing.", at_least(1), HIGH, CLUSTER_WIDE, acts=True
+        10, "Threads for slow work such as deleting files and compressing.", at_least(1), HIGH, CLUSTER_WIDE
     )
-    request_timeout_ms = integer(
-        30000, "How long the broker waits for an answer to a request of its own.", None, HIGH, acts=True
-    )
+    request_timeout_ms = integer(30000, "How long the broker waits for an answer to a request of its own.", None, HIGH)
     socket_connection_setup_timeout_ms = long(10000, "How long the broker waits for a connection it opens.")
     socket_connection_setup_timeout_max_ms = long(
         30000, "The longest that waits for connections grow to, after repeated failures."
@@ -116,11 +113,11 @@ class NetworkSettings(SettingTable):
         1000, "How many incremental fetch sessions are kept.", at_least(0), acts=True
     )
     fetch_purgatory_purge_interval_requests = integer(
-        1000, "Completed fetches that may stay in the purgatory before it is swept.", acts=True
+        1000, "Completed fetches that may stay in the purgatory before it is swept."
     )
     producer_purgatory_purge_interval_requests = integer(
-        1000, "Completed produce requests that may stay in the purgatory before it is swept.", acts=True
+        1000, "Completed produce requests that may stay in the purgatory before it is swept."
     )
     delete_records_purgatory_purge_interval_requests = integer(
-        1, "Completed DeleteRecords requests that may stay in the purgatory before it is swept.", acts=True
+        1, "Completed DeleteRecords requests that may stay in the purgatory before it is swept."
     )

@@ -18,7 +18,6 @@ class NodeSettings(SettingTable):
         "Which parts of Kafka this process plays; Tailrace is always a broker that also keeps the metadata.",
         each_one_of("broker", "controller"),
         HIGH,
-        acts=True,
         required=True,
     )
     node_id = integer(
@@ -58,7 +57,9 @@ class NodeSettings(SettingTable):
     metadata_log_max_snapshot_interval_ms = long(
         3600000, "How old the newest metadata snapshot may become while there are newer records.", at_least(0), HIGH
     )
-    metadata_log_dir = string(None, "Where the metadata log lives; without it, in the first log directory.", None, HIGH)
+    metadata_log_dir = string(
+        None, "Where the metadata log lives; without it, in the first log directory.", None, HIGH, acts=True
+    )
     metadata_log_segment_bytes = integer(
         1073741824, "Size of one segment of the metadata log.", at_least(8388608), HIGH
     )
@@ -81,10 +82,10 @@ class NodeSettings(SettingTable):
         60000, "A test's delay between renaming a metadata segment and removing it.", None, LOW, internal=True
     )
     controller_quorum_voters = word_list(
-        (), "The voters of the controller quorum, as id@host:port.", quorum_voters(), HIGH, acts=True
+        (), "The voters of the controller quorum, as id@host:port.", quorum_voters(), HIGH
     )
     controller_quorum_bootstrap_servers = word_list(
-        (), "Where to find the controller quorum, as host:port.", host_ports(), HIGH, acts=True
+        (), "Where to find the controller quorum, as host:port.", host_ports(), HIGH
     )
     controller_quorum_election_timeout_ms = integer(
         1000, "How long a voter waits for an election's result before it starts another.", at_least(0), HIGH
@@ -113,7 +114,7 @@ class NodeSettings(SettingTable):
     )
     controlled_shutdown_enable = boolean(True, "Move leadership to other brokers before stopping.")
     authorizer_class_name = string(
-        "", "The class that decides who may do what; empty allows everybody everything.", None, LOW, acts=True
+        "", "The class that decides who may do what; empty allows everybody everything.", None, LOW
     )
     early_start_listeners = string(None, "Listeners that open before the authorizer has read its rules.", None, HIGH)
     create_topic_policy_class_name = class_name(None, "The class that may refuse a CreateTopics request.", None, LOW)

@@ -51,7 +51,7 @@ class ReplicationSettings(SettingTable):
         internal=True,
     )
     unclean_leader_election_enable = boolean(
-        False, "Let a replica lead that may have missed acknowledged records.", None, HIGH, CLUSTER_WIDE, acts=True
+        False, "Let a replica lead that may have missed acknowledged records.", None, HIGH, CLUSTER_WIDE
     )
     replica_selector_class = string(None, "The class that picks the replica a consumer reads from.")
     leader_replication_throttled_rate = long(

@@ -14,19 +14,19 @@ class TransactionSettings(SettingTable):
     """Idempotent producers and transactions."""
 
     transaction_state_log_min_isr = integer(
-        2, "How many in-sync replicas a write to the transaction topic needs.", at_least(1), HIGH
+        2, "How many in-sync replicas a write to the transaction topic needs.", at_least(1), HIGH, acts=True
     )
     transaction_state_log_load_buffer_size = integer(
         5242880, "How many bytes are read at a time when transaction state is loaded.", at_least(1), HIGH
     )
     transaction_state_log_replication_factor = short(
-        3, "How many replicas the transaction topic gets.", at_least(1), HIGH
+        3, "How many replicas the transaction topic gets.", at_least(1), HIGH, acts=True
     )
     transaction_state_log_num_partitions = integer(
-        50, "How many partitions the transaction topic gets.", at_least(1), HIGH
+        50, "How many partitions the transaction topic gets.", at_least(1), HIGH, acts=True
     )
     transaction_state_log_segment_bytes = integer(
-        104857600, "Segment size of the transaction topic.", at_least(1), HIGH
+        104857600, "Segment size of the transaction topic.", at_least(1), HIGH, acts=True
     )
     transaction_partition_verification_enable = boolean(
         True,
@@ -34,6 +34,7 @@ class TransactionSettings(SettingTable):
         None,
         LOW,
         CLUSTER_WIDE,
+        acts=True,
     )
     producer_id_expiration_ms = integer(
         86400000,
