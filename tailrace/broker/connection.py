@@ -259,7 +259,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pending.append(PendingResponse(self, 0, chunks))
             return
         self._outgoing += chunks
-        self._outgoing_size += sum(map(len, chunks))
+        self._outgoing_size += len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
         if self._outgoing_size > OUTGOING_SIZE_MAX:
             self._flush()
 

@@ -152,10 +152,8 @@ class Dispatcher:
             result = self.answer_error(route, request, error)
         ended_at = self._monotonic()
         metrics = route.metrics
-        metrics.counts_by_version[version] += 1
-        metrics.queue_time.observe((started_at - received_at) * 1000)
-        metrics.local_time.observe((ended_at - started_at) * 1000)
-        if isinstance(result, Parked | CoroutineType):
+        metrics.record(version, (started_at - received_at) * 1000, (ended_at - started_at) * 1000)
+        if not isinstance(result, Message) and isinstance(result, Parked | CoroutineType):
             return Call(self, route, request, ended_at, cast("Deferred", result))
         metrics.total_time.observe((ended_at - received_at) * 1000)
         return None if result is NO_RESPONSE else self.encode(route, request, result)

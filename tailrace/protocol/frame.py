@@ -202,5 +202,6 @@ def encode_request(message: Message, version: int, *, correlation_id: int, clien
 
 
 def _finish_frame(chunks: list[Buffer]) -> list[Buffer]:
-    _write_size(chunks[0], 0, sum(map(len, chunks)) - SIZE_BYTES)
+    size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
+    _write_size(chunks[0], 0, size - SIZE_BYTES)
     return chunks
