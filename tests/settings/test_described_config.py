@@ -21,6 +21,7 @@ from tailrace.settings.described_config import (
 )
 from tailrace.settings.value_type import ValueType
 from tailrace.testing.apache_kafka import ApacheKafka, classpath, unavailable
+from tailrace.testing.broker_process import BrokerProcess
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "settings" / "described.tsv"
 
@@ -79,19 +80,27 @@ def static_settings(properties: Path) -> dict[str, str]:
     return dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
 
 
+def ask(bootstrap_servers: str) -> list[str]:
+    source = Path(__file__).with_name("DescribeSettings.java")
+    command = ["java", "-cp", classpath(), str(source), bootstrap_servers, "1"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return comparable(printed.splitlines())
+
+
 def ask_kafka(folder: Path) -> tuple[list[str], dict[str, str]]:
     with ApacheKafka(folder, SETTINGS) as kafka:
-        source = Path(__file__).with_name("DescribeSettings.java")
-        command = ["java", "-cp", classpath(), str(source), kafka.bootstrap_servers, "1"]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        static = static_settings(next(folder.glob("*.properties")))
-    return comparable(printed.splitlines()), static
+        return ask(kafka.bootstrap_servers), static_settings(next(folder.glob("*.properties")))
+
+
+def golden() -> tuple[list[str], dict[str, str]]:
+    lines = GOLDEN.read_text().splitlines()
+    static = dict(line.split("\t")[1:] for line in lines if line.startswith("given\t"))
+    return [line for line in lines if not line.startswith("given\t")], static
 
 
 def test_topic_and_broker_are_described_as_kafka_describes_them() -> None:
-    lines = GOLDEN.read_text().splitlines()
-    static = dict(line.split("\t")[1:] for line in lines if line.startswith("given\t"))
-    assert described(static) == [line for line in lines if not line.startswith("given\t")]
+    kafkas, static = golden()
+    assert described(static) == kafkas
 
 
 @pytest.mark.slow
@@ -100,6 +109,16 @@ def test_a_running_kafka_describes_the_same(tmp_path: Path) -> None:
         pytest.skip(f"no Apache Kafka to ask: {reason}")
     kafkas, static = ask_kafka(tmp_path)
     assert described(static) == kafkas
+
+
+@pytest.mark.slow
+def test_a_running_tailrace_tells_kafkas_admin_client_the_same(tmp_path: Path) -> None:
+    if reason := unavailable():
+        pytest.skip(f"no admin client of Apache Kafka: {reason}")
+    kafkas, static = golden()
+    with BrokerProcess(tmp_path, static) as broker:
+        answered = ask(broker.bootstrap_servers)
+    assert [line for line in answered if "\ttailrace." not in line] == kafkas
 
 
 def test_names_select_and_unknown_names_are_left_out() -> None:
