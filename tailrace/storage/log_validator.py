@@ -139,20 +139,22 @@ def check_records(
     """Check a client's batch against the topic's settings: keys where it is compacted, and timestamp limits."""
     is_compacted = "compact" in config.cleanup_policy
     takes_producer_time = config.message_timestamp_type == "CreateTime"
+    has_wrong_type = bool(header.attributes & LOG_APPEND_TIME_FLAG) and (
+        # Kafka takes a producer's mark of LogAppendTime where the topic does not use it and a timestamp is there.
+        not takes_producer_time or header.max_timestamp == NO_TIMESTAMP
+    )
     if (
         not is_compacted
-        and takes_producer_time
-        and not header.attributes & LOG_APPEND_TIME_FLAG
-        and not _timestamps_need_a_look(header, config, now_ms)
+        and not has_wrong_type
+        and not (takes_producer_time and _timestamps_need_a_look(header, config, now_ms))
     ):
         return
     errors: list[tuple[int, str]] = []
     time_errors: list[tuple[int, str]] = []
-    if takes_producer_time:
-        if header.attributes & LOG_APPEND_TIME_FLAG:
-            time_errors = _wrong_timestamp_type(header, topic_partition)
-        elif _timestamps_need_a_look(header, config, now_ms):
-            time_errors = _timestamps_out_of_range(records, config, topic_partition, now_ms)
+    if has_wrong_type:
+        time_errors = _wrong_timestamp_type(header, topic_partition)
+    elif takes_producer_time and _timestamps_need_a_look(header, config, now_ms):
+        time_errors = _timestamps_out_of_range(records, config, topic_partition, now_ms)
     if is_compacted:
         errors = _keyless_records(records, topic_partition)
     if time_errors:
@@ -162,11 +164,13 @@ def check_records(
             sorted(time_errors + errors),
         )
     if errors:
-        shown = ", ".join(f"{message} (record {index})" for index, message in errors[:_RECORD_ERRORS_SHOWN])
+        shown = ", ".join(
+            f"RecordError(batchIndex={index}, message='{message}')" for index, message in errors[:_RECORD_ERRORS_SHOWN]
+        )
         raise RecordsRejected(
             ErrorCode.INVALID_RECORD,
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
-            f"and only showing the first three errors at most: {shown}",
+            f"and only showing the first three errors at most: [{shown}]",
             errors,
         )
 
@@ -207,7 +211,7 @@ def _wrong_timestamp_type(header: BatchHeader, topic_partition: TopicPartition) 
 
 
 def _keyless_records(records: Buffer, topic_partition: TopicPartition) -> list[tuple[int, str]]:
-    message = f"Compacted topic cannot accept message without key in topic partition {topic_partition}."
+    message = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
     try:
         return [(index, message) for index, record in enumerate(read_records(records)) if record.key is None]
     except MalformedFrame as error:

@@ -23,6 +23,7 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tailrace.protocol.records.batch_header import TimestampType
 from tailrace.protocol.records.compression import Compression
 from tailrace.protocol.records.reader import read_records
 from tailrace.storage.log import Log
@@ -231,11 +232,30 @@ async def test_records_without_key_on_a_compacted_topic_are_named(parts: Parts) 
     answer = send(parts, "t", batch(b"a", b"b", key=None))
     assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (ErrorCode.INVALID_RECORD, -1, 0)
     assert [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors] == [
-        (0, "Compacted topic cannot accept message without key in topic partition t-0."),
-        (1, "Compacted topic cannot accept message without key in topic partition t-0."),
+        (0, "Compacted topic cannot accept message without key in topic partition t-0"),
+        (1, "Compacted topic cannot accept message without key in topic partition t-0"),
     ]
-    assert answer.error_message is not None
-    assert answer.error_message.startswith("One or more records have been rejected")
+    error = "message='Compacted topic cannot accept message without key in topic partition t-0'"
+    assert answer.error_message == (
+        "One or more records have been rejected due to 2 record errors in total, and only showing the first three "
+        f"errors at most: [RecordError(batchIndex=0, {error}), RecordError(batchIndex=1, {error})]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("topic_type", "timestamp", "code"),
+    [
+        ("CreateTime", 1234, ErrorCode.NONE),
+        ("CreateTime", -1, ErrorCode.INVALID_TIMESTAMP),
+        ("LogAppendTime", 1234, ErrorCode.INVALID_TIMESTAMP),
+    ],
+)
+async def test_a_producer_that_marks_its_batch_with_log_append_time(
+    parts: Parts, topic_type: str, timestamp: int, code: ErrorCode
+) -> None:
+    await parts.create_topic("t", message_timestamp_type=topic_type)
+    marked = batch(b"a", timestamp=timestamp, timestamp_type=TimestampType.LOG_APPEND_TIME)
+    assert send(parts, "t", marked).error_code == code
 
 
 async def test_a_batch_above_max_message_bytes(parts: Parts) -> None:
