@@ -1,8 +1,8 @@
 """Administration: topics, their configurations, their offsets and what they take on disk.
 
 Each call is one request with its retries. Where a call is for several topics, what went wrong with one of them is in
-the result beside the others: `dict[name, ApiError | None]`. What is about a partition goes to its leader; the rest to the
-controller or to any broker.
+the result, beside the others: `dict[name, ApiError | None]`. What is about a partition goes to its leader, the rest to
+the controller or to any broker.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class Admin:
             for result in response.responses:
                 raise_for_code(result.error_code, result.error_message)
 
-        await self._cluster.retrying("altering configurations", attempt)
+        await self._cluster.retrying("altering configurations", attempt, final=_UNKNOWN)
 
     async def delete_records(self, topic_partition: TopicPartition, before_offset: int) -> int:
         """Delete what is before an offset, -1 for everything; give the new log start offset."""
@@ -266,7 +266,7 @@ class Admin:
             raise_for_code(result.error_code, f"partition {topic_partition}, offset {before_offset}")
             return result.low_watermark
 
-        return await self._cluster.retrying(f"deleting records of {topic_partition}", attempt)
+        return await self._cluster.retrying(f"deleting records of {topic_partition}", attempt, final=_UNKNOWN)
 
     async def describe_log_dirs(self, node_id: int) -> list[LogDirectory]:
         """Give a broker's log directories with every replica in them."""
@@ -336,7 +336,7 @@ def _node_of(resource_type: ResourceType, names: Sequence[str]) -> int | None:
 
 
 def _read_configs(result: DescribeConfigsResult) -> list[ConfigEntry] | ApiError:
-    error = error_of(result.error_code, result.error_message)
+    error = error_of(result.error_code, result.error_message or result.resource_name)
     if error is not None:
         return error
     return [
@@ -352,4 +352,5 @@ def _read_configs(result: DescribeConfigsResult) -> list[ConfigEntry] | ApiError
     ]
 
 
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,)
 _CONFIG_SOURCES = frozenset(ConfigSource)

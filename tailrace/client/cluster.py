@@ -8,7 +8,7 @@ is tried is settled here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from random import Random
 from typing import TypeVar
 
@@ -79,15 +79,26 @@ class Cluster:
         """Have metadata asked for anew before it is used next."""
         self._is_stale = True
 
-    async def retrying(self, what: str, attempt: Callable[[], Awaitable[T]], *, timeout_ms: int | None = None) -> T:
-        """Run `attempt` until it succeeds, fails for good, or its time is over (OperationTimedOut)."""
+    async def retrying(
+        self,
+        what: str,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        timeout_ms: int | None = None,
+        final: Container[ErrorCode] = (),
+    ) -> T:
+        """Run `attempt` until it succeeds, fails for good, or its time is over (OperationTimedOut).
+
+        `final` are codes that would be tried again elsewhere: an unknown topic may be a producer's to come, but whoever
+        describes it wants to know at once.
+        """
         timeout_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         backoff = Backoff(self.clock, self.settings, self._random, timeout_ms=timeout_ms, what=what)
         while True:
             try:
                 return await attempt()
             except (ApiError, ClientError) as error:
-                if not is_retriable(error):
+                if not is_retriable(error) or (isinstance(error, ApiError) and error.code in final):
                     raise
                 if calls_for_metadata(error):
                     self.expire_metadata()

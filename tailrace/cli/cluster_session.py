@@ -1,0 +1,105 @@
+"""What the commands that talk to a cluster share: how they find it, how they run, and how they fail.
+
+A command's work is a coroutine that is given the connected `Cluster`. It runs on uvloop; Ctrl-C cancels it and its
+connections are closed. What the cluster refuses, and that it cannot be reached, ends the command with one line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+import uvloop
+
+from tailrace.client.cluster import Cluster
+from tailrace.client.errors import ClientError
+from tailrace.client.settings import Address, ClientSettings, parse_addresses
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.errors import ApiError
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PATIENCE_MS = 20_000
+"""How long an operation is tried; a person waits less than a program."""
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def topic_name(text: str) -> str:
+    """Refuse a topic name that no broker would accept, before asking one; a type for click."""
+    if not _TOPIC_NAME.fullmatch(text) or text in (".", ".."):
+        raise click.BadParameter(f"{text!r} is no topic name: up to 249 of a-z, A-Z, 0-9, '.', '_' and '-'")
+    return text
+
+
+def bootstrap_option(command: Command) -> Command:
+    """Add --bootstrap-server."""
+    return click.option(
+        "--bootstrap-server",
+        "servers",
+        type=_addresses,
+        metavar="HOST:PORT,...",
+        default="localhost:9092",
+        show_default=True,
+        envvar="TAILRACE_BOOTSTRAP_SERVER",
+        help="Brokers of the cluster; one that answers is enough.",
+    )(command)
+
+
+def _addresses(text: str) -> tuple[Address, ...]:
+    try:
+        return parse_addresses(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def run_with_cluster(servers: tuple[Address, ...], work: Callable[[Cluster], Awaitable[T]]) -> T:
+    """Connect, do the work, disconnect; give what the work gives."""
+
+    async def session() -> T:
+        settings = ClientSettings(
+            bootstrap_servers=servers, client_id="tailrace-cli", default_api_timeout_ms=PATIENCE_MS
+        )
+        async with Cluster(settings) as cluster:
+            await cluster.any_connection()  # a cluster that is not there is said at once, not after retries
+            return await work(cluster)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(session())
+    except (ClientError, ApiError) as error:
+        raise click.ClickException(describe_error(error)) from None
+
+
+def describe_error(error: Exception) -> str:
+    """Say what went wrong for a person: the message, with the code where it tells more."""
+    if isinstance(error, ApiError):
+        return str(error) if error.message else error.code.name
+    return str(error)
+
+
+def report(results: Mapping[str, ApiError | None], *, done: str, ignored: ErrorCode | None = None) -> None:
+    """Say of each name what was done; fail for those that were refused, except for the reason to ignore."""
+    refused: list[str] = []
+    for name, error in results.items():
+        if error is None:
+            click.echo(f"{done} {name}")
+        elif error.code is not ignored:
+            refused.append(f"{name}: {describe_error(error)}")
+    if refused:
+        raise click.ClickException("; ".join(refused))
+
+
+def parse_pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """Read KEY=VALUE options."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint=option)
+        pairs[key.strip()] = value
+    return pairs
