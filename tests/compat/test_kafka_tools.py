@@ -25,16 +25,17 @@ CONFIG = {"segment.bytes": "1048576", "index.interval.bytes": "1024"}
 def sample(codec: str) -> list[Sent]:
     chance = random.Random(codec)
     return [
-        Sent(chance.randbytes(chance.randrange(2000)), b"%d" % n, (("h", b"1"),) if n % 5 == 0 else ())
+        Sent(chance.randbytes(chance.randrange(300)) * 6, b"%d" % n, (("h", b"1"),) if n % 5 == 0 else ())
         for n in range(700)
     ]
 
 
 def fill(servers: str) -> list[Received]:
     """Write a topic with every codec, half of it idempotent, and give what a consumer has to see."""
-    AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(30)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=CONFIG)])[TOPIC].result(30)
     for codec in CODECS:
-        options = {"compression.type": codec, "enable.idempotence": codec != "gzip"}
+        options = {"compression.type": codec, "enable.idempotence": codec != "gzip", "batch.size": 20_000}
         ConfluentKafka().produce(servers, TOPIC, sample(codec), **options)
     records = [record for codec in CODECS for record in sample(codec)]
     return [Received(offset, r.value, r.key, r.headers) for offset, r in enumerate(records)]
@@ -51,14 +52,14 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, li
 def test_dump_log_segments_reads_every_record(written: tuple[Path, list[Received]]) -> None:
     folder, records = written
     logs = sorted(folder.glob("*.log"))
-    assert len(logs) > 2
+    assert len(logs) > 1
     dumped = run_tool("kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(map(str, logs)))
     assert dumped.returncode == 0, dumped.stderr
     assert "isvalid: false" not in dumped.stdout
     assert "Found" not in dumped.stdout, dumped.stdout[:2000]
     offsets = [line for line in dumped.stdout.splitlines() if line.startswith("| offset: ")]
     assert len(offsets) == len(records)
-    assert sum("compresscodec: zstd" in line for line in dumped.stdout.splitlines()) > 0
+    assert all(f"compresscodec: {codec}" in dumped.stdout for codec in CODECS)
 
 
 @pytest.mark.parametrize("kind", ["index", "timeindex", "snapshot"])
@@ -73,7 +74,9 @@ def test_indexes_and_snapshots_are_sane(written: tuple[Path, list[Received]], ki
     assert "mismatch" not in dumped.stdout.lower()
     assert "Found timestamp" not in dumped.stdout
     if kind == "index":
-        assert dumped.stdout.count("passed sanity check") == len(files)
+        has_entries = [file for file in files if file.stat().st_size > 0]
+        assert has_entries
+        assert dumped.stdout.count("passed sanity check") == len(has_entries)
 
 
 def test_every_index_entry_points_at_its_batch(written: tuple[Path, list[Received]]) -> None:
@@ -114,4 +117,5 @@ def test_tailrace_adopts_what_apache_kafka_wrote(tmp_path: Path) -> None:
         assert ConfluentKafka().produce(broker.bootstrap_servers, TOPIC, [Sent(b"more")]) == [len(records)]
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         described = admin.describe_topics(confluent_kafka.TopicCollection([TOPIC]))[TOPIC].result(30)
-        assert f"topic_id: {described.topic_id}" in identity
+        topic_id = str(described.topic_id).replace("+", "-").replace("/", "_")  # librdkafka prints plain base64
+        assert f"topic_id: {topic_id}" in identity

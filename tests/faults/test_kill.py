@@ -17,7 +17,7 @@ from tailrace.testing.broker_process import BrokerProcess
 
 PARTITIONS = 3
 DEADLINE_S = 60
-SETTINGS = {"log.segment.bytes": "1000000", "log.index.interval.bytes": "512"}
+SETTINGS = {"log.segment.bytes": "1048576", "log.index.interval.bytes": "512"}
 
 
 class Load:
