@@ -67,7 +67,8 @@ def plan_message(cls: type[Message], version: int) -> StructPlan:
 
 
 @cache
-def _declared_fields(cls: type[WireStruct]) -> tuple[tuple[str, WireType, type[WireStruct] | None], ...]:
+def declared_fields(cls: type[WireStruct]) -> tuple[tuple[str, WireType, type[WireStruct] | None], ...]:
+    """Give name, wire type and structure (of the field or of its elements) of every field, in the order declared."""
     hints = typing.get_type_hints(cls, include_extras=True)
     declared: list[tuple[str, WireType, type[WireStruct] | None]] = []
     for name in cls.field_defaults:
@@ -91,7 +92,7 @@ def _find_struct(value_type: Any) -> type[WireStruct]:
 def _plan_struct(cls: type[WireStruct], version: int, is_flexible: bool) -> StructPlan:
     present: list[FieldPlan] = []
     absent: list[FieldPlan] = []
-    for name, wire, struct in _declared_fields(cls):
+    for name, wire, struct in declared_fields(cls):
         is_present = version in wire.versions
         field = FieldPlan(
             name=name,

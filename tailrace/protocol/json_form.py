@@ -104,9 +104,7 @@ def _field_from_json(field: FieldPlan, form: Any, where: str) -> Any:
             raise ValueError(f"{where} is null")
         return None
     if isinstance(field.wire, Array):
-        if not isinstance(form, list):
-            raise ValueError(f"{where} is not an array: {form!r:.100}")
-        elements = [(f"{where}[{index}]", element) for index, element in enumerate(cast("list[Any]", form))]
+        elements = [(f"{where}[{index}]", element) for index, element in enumerate(_checked_list(form, where))]
         if field.struct is not None:
             return [_struct_from_json(field.struct, element, path) for path, element in elements]
         assert field.element is not None
@@ -115,6 +113,12 @@ def _field_from_json(field: FieldPlan, form: Any, where: str) -> Any:
         assert field.struct is not None
         return _struct_from_json(field.struct, form, where)
     return _value_from_json(field.wire, form, where)
+
+
+def _checked_list(form: Any, where: str) -> list[Any]:
+    if not isinstance(form, list):
+        raise ValueError(f"{where} is not an array: {form!r:.100}")
+    return form  # pyright: ignore[reportUnknownVariableType]
 
 
 def _value_from_json(wire: WireType, form: Any, where: str) -> Any:
@@ -127,8 +131,15 @@ def _value_from_json(wire: WireType, form: Any, where: str) -> Any:
     expected = bool if isinstance(wire, Bool) else str if isinstance(wire, String | Bytes | Uuid) else int
     if type(form) is not expected:
         raise ValueError(f"{where} is not of type {expected.__name__}: {form!r:.100}")
+    return _text_from_json(wire, form, where) if isinstance(form, str) else form
+
+
+def _text_from_json(wire: WireType, form: str, where: str) -> str | bytes:
     if isinstance(wire, Uuid):
-        return parse_uuid(form)
+        try:
+            return parse_uuid(form)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
     if isinstance(wire, Bytes):
         try:
             return base64.b64decode(form, validate=True)
