@@ -117,6 +117,11 @@ class Connection(asyncio.BufferedProtocol):
         """Whether a request waits for its answer, or an answer for its reader."""
         return bool(self._pending) or self._is_held or self._is_write_paused
 
+    @property
+    def write_buffer_size(self) -> int:
+        """Bytes that the peer has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

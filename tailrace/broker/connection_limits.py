@@ -66,7 +66,7 @@ class ConnectionLimits:
 
 
 class RequestMemory:
-    """Bytes of requests that wait for their answers; `size_max` below 0 is no limit."""
+    """Bytes of requests that wait for their answers; `size_max` of 0 or less is no limit, as in Kafka."""
 
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
@@ -76,7 +76,7 @@ class RequestMemory:
     @property
     def is_full(self) -> bool:
         """Whether nobody should read more for now."""
-        return 0 <= self.size_max <= self.used
+        return 0 < self.size_max <= self.used
 
     def acquire(self, size: int) -> None:
         """Count bytes; one request may go above the limit, since it was read already."""

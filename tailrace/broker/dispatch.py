@@ -36,6 +36,7 @@ from tailrace.protocol.codec import decoder_of
 from tailrace.protocol.codec_decoder import Decoder
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError, MalformedFrame, UnwritableMessage
+from tailrace.protocol.field_plan import plan_message
 from tailrace.protocol.frame import encode_response, read_request_header
 from tailrace.protocol.schema import Message
 
@@ -81,11 +82,12 @@ class Route:
         if make is not None:
             return cast("Message", make(request, code, message))
         response_class = self.key.api.response_class
-        values: dict[str, Any] = {"error_code": code, "error_message": message}
-        known = {name: value for name, value in values.items() if name in response_class.field_defaults}
-        if "error_code" not in known:
-            raise CloseConnection(f"{self.name} can't be answered with {code.name}: {message}")
-        return response_class(**known)
+        plan = plan_message(response_class, request.api_version)
+        names = {field.name for field in (*plan.fields, *plan.tagged)}
+        if "error_code" not in names:
+            raise CloseConnection(f"{self.name} v{request.api_version} can't be answered with {code.name}: {message}")
+        with_message = {"error_message": message} if "error_message" in names else {}
+        return response_class(error_code=code, **with_message)
 
     def _load_and_handle(self, broker: Broker, request: Request[Any]) -> Any:
         self.load()

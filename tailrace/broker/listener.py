@@ -245,7 +245,7 @@ def resolve_ip_overrides(overrides: Mapping[str, int]) -> dict[str, int]:
     resolved: dict[str, int] = {}
     for host, limit in overrides.items():
         try:
-            for _, _, _, _, address in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM):
+            for _, _, _, _, address in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM):
                 resolved[str(address[0])] = limit
         except OSError as error:
             LOGGER.error("max.connections.per.ip.overrides: %s does not resolve: %s", host, error)

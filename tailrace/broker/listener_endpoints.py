@@ -52,14 +52,3 @@ def advertise(config: BrokerConfig, ports: Mapping[str, int], canonical_host: st
             host = "127.0.0.1"
         endpoints.append(Endpoint(endpoint.name, host, endpoint.port or ports[endpoint.name]))
     return tuple(endpoints)
-
-
-def parse_ip_overrides(text: str) -> dict[str, int]:
-    """Read `max.connections.per.ip.overrides`: host:count, comma separated; an IPv6 address keeps its colons."""
-    overrides: dict[str, int] = {}
-    for word in filter(None, (part.strip() for part in text.split(","))):
-        host, _, limit = word.rpartition(":")
-        if not host or not limit.isdigit():
-            raise ConfigError("max.connections.per.ip.overrides", text, "host:count, separated by commas")
-        overrides[host.strip("[]")] = int(limit)
-    return overrides

@@ -15,10 +15,11 @@ from tailrace.broker.connection import Connection, ConnectionSettings
 from tailrace.broker.connection_limits import ConnectionLimits, RequestMemory
 from tailrace.broker.dispatch import Dispatcher
 from tailrace.broker.listener import Listener, SocketSettings, resolve_ip_overrides
-from tailrace.broker.listener_endpoints import endpoints_to_open, ignored_listeners, parse_ip_overrides
+from tailrace.broker.listener_endpoints import endpoints_to_open, ignored_listeners
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.clock import Clock, TimerHandle
 from tailrace.settings.broker_config import BrokerConfig
+from tailrace.settings.broker_rules import parse_connection_overrides
 
 LOGGER = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class Network:
         self._limits = ConnectionLimits(
             connections_max=config.max_connections,
             per_ip_max=config.max_connections_per_ip,
-            per_ip_overrides=resolve_ip_overrides(parse_ip_overrides(config.max_connections_per_ip_overrides)),
+            per_ip_overrides=resolve_ip_overrides(parse_connection_overrides(config.max_connections_per_ip_overrides)),
             creation_rate_max=config.max_connection_creation_rate,
         )
         self._is_accepting = False
@@ -93,7 +94,7 @@ class Network:
         """Go by other limits; connections above a lower one stay open."""
         overrides = config.max_connections_per_ip_overrides
         if overrides != self._config.max_connections_per_ip_overrides:
-            self._limits.per_ip_overrides = resolve_ip_overrides(parse_ip_overrides(overrides))
+            self._limits.per_ip_overrides = resolve_ip_overrides(parse_connection_overrides(overrides))
         self._limits.connections_max = config.max_connections
         self._limits.per_ip_max = config.max_connections_per_ip
         self._limits.creation_rate_max = config.max_connection_creation_rate
