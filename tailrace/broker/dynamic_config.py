@@ -20,13 +20,13 @@ LOGGER = logging.getLogger(__name__)
 
 
 def effective_config(static: BrokerConfig, metadata: MetadataStore, node_id: int) -> BrokerConfig:
-    """Lay the dynamic settings over the static ones, in which the node id is the one that the data directory has.
+    """Lay the dynamic settings over the static ones, which tell the node's id under both of its names, as Kafka's do.
 
     A stored value that is no longer valid (another version wrote it) is left out and named in the log: the broker
     starts, and the next change of that resource can mend it.
     """
-    if static.node_id != node_id:
-        static = BrokerConfig({**static.static, "node.id": str(node_id)})
+    own_id = {"node.id": str(node_id), "broker.id": str(node_id)}
+    static = BrokerConfig({**static.static, **own_id})
     all_brokers, own = metadata.configs(ALL_BROKERS), metadata.configs(ConfigResource.broker(node_id))
     try:
         return static.with_dynamic(dynamic_default=all_brokers, dynamic_broker=own)

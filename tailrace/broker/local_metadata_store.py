@@ -161,12 +161,13 @@ class LocalMetadataStore:
 
     async def forget_deleted_topics(self, topic_ids: Collection[bytes]) -> None:
         """Stop remembering deleted topics of which no directory is left."""
-        await self._change(
-            lambda image: (
-                replace(image, deleted_topic_ids=image.deleted_topic_ids - frozenset(topic_ids)),
-                MetadataDelta(),
-            )
-        )
+        gone = frozenset(topic_ids)
+
+        def change(image: MetadataImage) -> tuple[MetadataImage, MetadataDelta]:
+            left = tuple(topic_id for topic_id in image.deleted_topic_ids if topic_id not in gone)
+            return replace(image, deleted_topic_ids=left), MetadataDelta()
+
+        await self._change(change)
 
     async def add_partitions(
         self, topic_id: bytes, *, expected_count: int, partitions: Sequence[PartitionRegistration]

@@ -45,7 +45,7 @@ def encode_metadata(stored: StoredMetadata) -> bytes:
             {"type": resource.resource_type.name, "name": resource.name, "values": dict(values)}
             for resource, values in sorted(image.configs.items())
         ],
-        "deleted_topic_ids": sorted(uuid_text(topic_id) for topic_id in image.deleted_topic_ids),
+        "deleted_topic_ids": [uuid_text(topic_id) for topic_id in image.deleted_topic_ids],
         "features": dict(image.features),
         "features_epoch": image.features_epoch,
     }
@@ -84,7 +84,7 @@ def _stored(metadata: Mapping[str, Any]) -> StoredMetadata:
     }
     image = MetadataImage(
         configs=configs,
-        deleted_topic_ids=frozenset(parse_uuid(text) for text in metadata["deleted_topic_ids"]),
+        deleted_topic_ids=tuple(parse_uuid(text) for text in metadata["deleted_topic_ids"]),
         features=dict(metadata["features"]),
         features_epoch=int(metadata["features_epoch"]),
     )

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field, replace
 from tailrace.broker.metadata_store import ConfigResource, NewTopic, StaleMetadata, TopicRegistration
 from tailrace.broker.partition_registration import PartitionRegistration
 
+DELETED_IDS_MAX = 10_000
+"""How many deleted topics are remembered: their directories go within a minute, so the oldest are long gone."""
+
 
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
-    """Topics in the order of their names, overrides, features, and the ids that no topic may have again."""
+    """Topics in the order of their names, overrides, features, and the topics that were deleted last."""
 
     topics: Mapping[str, TopicRegistration] = field(default_factory=dict[str, TopicRegistration])
     topics_by_id: Mapping[bytes, TopicRegistration] = field(default_factory=dict[bytes, TopicRegistration])
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict[ConfigResource, Mapping[str, str]])
-    deleted_topic_ids: frozenset[bytes] = frozenset()
+    deleted_topic_ids: tuple[bytes, ...] = ()
     features: Mapping[str, int] = field(default_factory=dict[str, int])
     features_epoch: int = 0
 
@@ -31,8 +34,7 @@ class MetadataImage:
 
     def accepts(self, topic: TopicRegistration) -> bool:
         """Whether the name and the id of a new topic are free."""
-        used = topic.topic_id in self.topics_by_id or topic.topic_id in self.deleted_topic_ids
-        return topic.name not in self.topics and not used
+        return topic.name not in self.topics and topic.topic_id not in self.topics_by_id
 
     def with_new_topics(self, new_topics: Sequence[NewTopic]) -> MetadataImage:
         """Add topics that the image accepts, each name and id once."""
@@ -46,13 +48,13 @@ class MetadataImage:
 
     def without_topics(self, topic_ids: Collection[bytes]) -> MetadataImage:
         """Take topics away with their overrides, and remember their ids."""
-        gone = {topic_id for topic_id in topic_ids if topic_id in self.topics_by_id}
+        gone = [topic_id for topic_id in dict.fromkeys(topic_ids) if topic_id in self.topics_by_id]
         names = {self.topics_by_id[topic_id].name for topic_id in gone}
         resources = {ConfigResource.topic(name) for name in names}
         return replace(
             self.with_topics({name: topic for name, topic in self.topics.items() if name not in names}),
             configs={resource: values for resource, values in self.configs.items() if resource not in resources},
-            deleted_topic_ids=self.deleted_topic_ids | gone,
+            deleted_topic_ids=(*self.deleted_topic_ids, *gone)[-DELETED_IDS_MAX:],
         )
 
     def with_more_partitions(

@@ -65,7 +65,7 @@ class AdoptionPlan:
     strays: list[tuple[FoundPartition, str]] = field(default_factory=list[tuple[FoundPartition, str]])
     mended: list[tuple[FoundPartition, bytes]] = field(default_factory=list[tuple[FoundPartition, bytes]])
     deletions: list[FoundPartition] = field(default_factory=list[FoundPartition])
-    forgotten_ids: set[bytes] = field(default_factory=set[bytes])
+    forgotten_ids: frozenset[bytes] = frozenset()
 
 
 async def adopt_topics(disk: Disk, store: LocalMetadataStore, config: BrokerConfig, node_id: int) -> AdoptionPlan:
@@ -126,14 +126,15 @@ def plan_adoption(
 ) -> AdoptionPlan:
     """Decide, from what lies there and what the metadata says, what has to change."""
     plan = AdoptionPlan()
+    deleted = frozenset(deleted_topic_ids)
     used_ids = {topic.topic_id: name for name, topic in topics.items()}
     by_topic: dict[str, list[FoundPartition]] = {}
     for partition in found:
-        if partition.topic_id is not None and partition.topic_id in deleted_topic_ids:
+        if partition.topic_id is not None and partition.topic_id in deleted:
             plan.deletions.append(partition)
         else:
             by_topic.setdefault(partition.topic, []).append(partition)
-    plan.forgotten_ids = set(deleted_topic_ids) - {partition.topic_id for partition in plan.deletions}
+    plan.forgotten_ids = deleted - {partition.topic_id for partition in plan.deletions}
     for name, partitions in sorted(by_topic.items()):
         known = topics.get(name)
         topic_id = known.topic_id if known is not None else _common_id(partitions)

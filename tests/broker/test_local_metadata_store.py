@@ -59,7 +59,6 @@ async def test_a_name_and_an_id_are_given_once(tmp_path: Path) -> None:
     assert await store.create_topics(topics) == [True, False, True]
     assert await store.create_topics([new_topic("c", number=2)]) == [False]
     await store.delete_topics([(2).to_bytes(16, "big")])
-    assert await store.create_topics([new_topic("c", number=2)]) == [False], "a deleted topic's id never comes back"
     assert await store.create_topics([new_topic("a", number=9)]) == [True]
 
 
@@ -73,6 +72,17 @@ async def test_deletion_takes_the_overrides_and_remembers_the_id(tmp_path: Path)
     assert list(again.deleted_topic_ids) == [(2).to_bytes(16, "big")]
     await again.forget_deleted_topics([(2).to_bytes(16, "big")])
     assert list(open_store(tmp_path).deleted_topic_ids) == []
+
+
+async def test_a_limited_number_of_deleted_topics_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.broker.metadata_image.DELETED_IDS_MAX", 2)
+    store = open_store(tmp_path)
+    for number in (2, 3, 4):
+        await store.create_topics([new_topic("a", number=number)])
+        await store.delete_topics([number.to_bytes(16, "big")])
+    assert [int.from_bytes(topic_id, "big") for topic_id in store.deleted_topic_ids] == [3, 4]
 
 
 async def test_listeners_hear_of_each_change_once_and_after_it(tmp_path: Path) -> None:

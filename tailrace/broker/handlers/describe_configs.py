@@ -21,7 +21,7 @@ from tailrace.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from tailrace.settings.described_config import DescribedConfig
+from tailrace.settings.described_config import ConfigSource, DescribedConfig
 
 
 def handle(broker: Broker, request: Request[DescribeConfigsRequest]) -> DescribeConfigsResponse:
@@ -56,6 +56,8 @@ def _describe(
 
 
 def _config(body: DescribeConfigsRequest, config: DescribedConfig) -> DescribeConfigsResourceResult:
+    # Loggers have an empty documentation whether it was asked for or not.
+    is_logger = config.source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     synonyms: list[DescribeConfigsSynonym] = []
     if body.include_synonyms:
         synonyms = [
@@ -70,7 +72,7 @@ def _config(body: DescribeConfigsRequest, config: DescribedConfig) -> DescribeCo
         is_sensitive=config.is_sensitive,
         synonyms=synonyms,
         config_type=config.config_type,
-        documentation=config.documentation if body.include_documentation else None,
+        documentation=config.documentation if body.include_documentation or is_logger else None,
     )
 
 

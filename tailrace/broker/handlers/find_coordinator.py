@@ -59,7 +59,7 @@ def _coordinator(broker: Broker, request: Request[FindCoordinatorRequest], key: 
     _check_access(broker, request, kind, key)
     if kind == SHARE:
         if request.api_version < SHARE_VERSION_FIRST:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "share groups are looked for from version 6 on")
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         _check_share_key(key)
     if kind != GROUP:
         raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker coordinates consumer groups only.")
@@ -96,7 +96,7 @@ def _check_share_key(key: str) -> None:
         parse_uuid(parts[1])
         int(parts[2])
     except ValueError:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "The key is not of the form group:topic id:partition.") from None
+        raise ApiError(ErrorCode.INVALID_REQUEST) from None
 
 
 def _failed(key: str, error: ApiError) -> Coordinator:
