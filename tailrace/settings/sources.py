@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tailrace.settings.broker_config import BrokerConfig, listener_setting
 from tailrace.settings.config_error import ConfigError
+from tailrace.settings.properties_file import parse_properties
 
 _OTHER_PROGRAMS = re.compile(
     r"KAFKA_(VERSION|HOME|CLUSTER_ID|DEBUG|.*_OPTS?|.*LOG4J.*|JMX_.*|SERVICE_.*|PORT|PORT_.*|.*_(SERVICE|TCP)(_.*)?)"
@@ -62,15 +63,11 @@ def load_broker_config(
 
 
 def read_properties(file: Path) -> dict[str, str]:
-    """Read a properties file as Java does: comments, continued lines, escapes; the last of two equal keys wins."""
-    import javaproperties
-
+    """Read a properties file; raises ConfigError for one that is none, and OSError."""
     try:
-        with file.open(encoding="latin-1") as stream:
-            pairs: dict[str, str] = javaproperties.load(stream)  # pyright: ignore[reportUnknownMemberType]
-            return pairs
-    except javaproperties.InvalidUEscapeError as error:
-        raise ConfigError(str(file), error.escape, r"\u and four hexadecimal digits") from None
+        return parse_properties(file.read_text(encoding="latin-1"))
+    except ValueError as error:
+        raise ConfigError("--config", file, f"a properties file, but {error}") from None
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

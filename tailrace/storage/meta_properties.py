@@ -14,9 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import javaproperties
-
 from tailrace.protocol.uuid import parse_uuid, uuid_text
+from tailrace.settings.properties_file import parse_properties
 from tailrace.storage.disk import Disk
 from tailrace.storage.errors import CorruptFile
 
@@ -38,7 +37,7 @@ def read_meta_properties(disk: Disk, directory: Path) -> MetaProperties | None:
     if not disk.exists(path):
         return None
     try:
-        values: dict[str, str] = dict(javaproperties.loads(disk.read_file(path).decode("latin-1")))
+        values: dict[str, str] = parse_properties(disk.read_file(path).decode("latin-1"))
         version = values["version"]
         node_id = int(values["node.id" if version == "1" else "broker.id"])
         directory_id = values.get("directory.id")
