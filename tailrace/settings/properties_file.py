@@ -11,10 +11,11 @@ equal) and is a fifth of a broker's start to import, for its XML and its command
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+_NAMES = {character: name for name, character in _ESCAPES.items()}
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -27,6 +28,26 @@ def parse_properties(text: str) -> dict[str, str]:
             rest = rest[1:].lstrip(_BLANKS)
         found[_unescape(key)] = _unescape(rest)
     return found
+
+
+def format_properties(values: Mapping[str, str]) -> str:
+    """Write a file, one line a key, everything beyond printable ASCII escaped."""
+    return "".join(f"{_escape(key, is_key=True)}={_escape(value, is_key=False)}\n" for key, value in values.items())
+
+
+def _escape(text: str, *, is_key: bool) -> str:
+    out: list[str] = []
+    for position, character in enumerate(text):
+        if character in "\\=:#!" or (character == " " and (is_key or position == 0)):
+            out.append("\\" + character)
+        elif " " <= character <= "~":
+            out.append(character)
+        elif character in _NAMES:
+            out.append("\\" + _NAMES[character])
+        else:
+            units = character.encode("utf-16-be", "surrogatepass")
+            out.extend(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+    return "".join(out)
 
 
 def _logical_lines(text: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailrace.protocol.uuid import parse_uuid, uuid_text
-from tailrace.settings.properties_file import parse_properties
+from tailrace.settings.properties_file import format_properties, parse_properties
 from tailrace.storage.disk import Disk
 from tailrace.storage.errors import CorruptFile
 
@@ -63,5 +63,5 @@ def write_meta_properties(disk: Disk, directory: Path, meta: MetaProperties, *, 
     values["version"] = "1"
     if meta.cluster_id is not None:
         values["cluster.id"] = meta.cluster_id
-    text = javaproperties.dumps(values, timestamp=False)
+    text = format_properties(values)
     disk.replace_file(directory / FILE_NAME, text.encode("latin-1"), sync=sync)

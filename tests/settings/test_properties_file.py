@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tailrace.settings.properties_file import parse_properties
+from tailrace.settings.properties_file import format_properties, parse_properties
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,17 @@ def test_any_text_is_read_as_the_javaproperties_package_reads_it(text: str) -> N
             parse_properties(text)
     else:
         assert parse_properties(text) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.text(max_size=8), st.text(max_size=12)))
+def test_what_is_written_is_read_back_by_both(values: dict[str, str]) -> None:
+    text = format_properties(values)
+    assert text.isascii()
+    assert parse_properties(text) == values
+    assert javaproperties.loads(text) == values
+
+
+def test_a_file_is_written_as_the_javaproperties_package_writes_it() -> None:
+    values = {"cluster.id": "a=b:c", " key": "  value \t\xe9", "#": "!"}
+    assert format_properties(values) == javaproperties.dumps(values, timestamp=False)
