@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 
+CREATION_DELAY_MS_MAX = 1000.0
+"""How soon the rate is looked at again where it lets nobody in: it may be changed meanwhile."""
+
 
 class ConnectionLimits:
     """Open connections, in all and by the peer's address; new ones a second."""
@@ -44,7 +47,10 @@ class ConnectionLimits:
         if self._creations_left >= 1:
             self._creations_left -= 1
             return 0.0
-        return 1000.0 if rate == 0 else (1 - self._creations_left) / rate * 1000
+        if rate == 0:
+            return CREATION_DELAY_MS_MAX
+        # At least a millisecond: a timer that comes a hair early would otherwise be set for no time, over and over.
+        return max(1.0, (1 - self._creations_left) / rate * 1000)
 
     def try_open(self, host: str) -> bool:
         """Count a connection from `host`, unless that address has as many as it may."""

@@ -86,8 +86,8 @@ class Route:
         names = {field.name for field in (*plan.fields, *plan.tagged)}
         if "error_code" not in names:
             raise CloseConnection(f"{self.name} v{request.api_version} can't be answered with {code.name}: {message}")
-        with_message = {"error_message": message} if "error_message" in names else {}
-        return response_class(error_code=code, **with_message)
+        values = {"error_code": code, "error_message": message}
+        return response_class(**{name: value for name, value in values.items() if name in names})
 
     def _load_and_handle(self, broker: Broker, request: Request[Any]) -> Any:
         self.load()
