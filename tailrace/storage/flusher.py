@@ -75,7 +75,8 @@ class Flusher:
     def plan(self) -> FlushPlan:
         """Say what has to be synced to bring the recovery point to the log's end."""
         log = self._log
-        slot = max(log.segment_slot(self.recovery_point), 0)
+        # The segment with the last record on disk may have been closed and cut since, which has to be synced too.
+        slot = max(log.segment_slot(self.recovery_point - 1), 0)
         return FlushPlan(
             log.segments[slot:],
             log.active,

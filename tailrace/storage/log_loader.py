@@ -190,7 +190,8 @@ class LogLoader:
 
     def _needs_recovery(self, segment: Segment, end: int | None) -> bool:
         """Whether the segment may be torn, or what is beside its log can't be relied on."""
-        if not self.was_clean_stop and (end is None or end > self.recovery_point):
+        # One that ends at the recovery point was synced while it was in use: that it was cut then may be lost.
+        if not self.was_clean_stop and (end is None or end >= self.recovery_point):
             return True
         return self._lacks_index(segment) or not self._has_sane_transaction_index(segment)
 

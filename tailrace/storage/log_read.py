@@ -180,8 +180,9 @@ def offset_for_timestamp(log: Log, timestamp: int) -> TimestampOffset | None:
     log.check_online()
     try:
         for segment in log.segments:
-            if segment.load_largest_timestamp() >= timestamp:
-                return _search(log, segment, timestamp)
+            # One that lies below the log start offset and waits for its deletion may have it in its deleted part only.
+            if segment.load_largest_timestamp() >= timestamp and (found := _search(log, segment, timestamp)):
+                return found
     except DiskError as error:
         raise log.disk_failed(error) from error
     return None

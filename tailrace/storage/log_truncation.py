@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
+from tailrace.storage.batch_scan import walk
 from tailrace.storage.disk import DiskError
 from tailrace.storage.log_errors import SegmentDamaged
 from tailrace.storage.log_replay import rebuild_producer_state
 from tailrace.storage.retention import delete_segments
+from tailrace.storage.segment import Segment
 
 if TYPE_CHECKING:
     from tailrace.storage.log import Log
@@ -30,9 +32,10 @@ def truncate_to(log: Log, offset: int) -> bool:
         truncate_fully_and_start_at(log, offset)
         return True
     try:
-        log.context.before_truncation(log, offset)
         first_removed = log.segment_slot(offset) + 1
-        delete_segments(log, log.remove_segments(first_removed, len(log.segments)))
+        removed = log.remove_segments(first_removed, len(log.segments))
+        log.context.before_truncation(log, _new_end(log.active, offset))
+        delete_segments(log, removed)
         log.active.truncate_to(offset)
         log.log_end_offset = log.active.next_offset()
         _settle(log)
@@ -50,6 +53,18 @@ def truncate_to(log: Log, offset: int) -> bool:
         raise log.disk_failed(error) from error
     log.update_first_unstable_offset()
     return True
+
+
+def _new_end(segment: Segment, offset: int) -> int:
+    """Say where the log will end: below `offset` where a batch goes whole, or where offsets have a gap."""
+    span = segment.find(offset)
+    if span is None:
+        return segment.next_offset()
+    end = segment.base_offset
+    start = segment.offset_index.lookup(min(offset, span.base_offset) - 1).position
+    for earlier in walk(segment.view, start, span.position):
+        end = earlier.last_offset + 1
+    return min(end, offset)
 
 
 def truncate_fully_and_start_at(log: Log, offset: int) -> None:

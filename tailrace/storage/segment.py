@@ -126,6 +126,9 @@ class Segment:
             view = self._map(self._capacity)
         if not self._time_index_is_loaded:
             self.load_largest_timestamp()
+        if self._offset_index is None:
+            # Opening may make the indexes anew, from what is in the file: it must not come after the first change here.
+            self._open_indexes()
         data = records if size == len(records) else memoryview(records)[:size]
         if size <= STORE_BYTES_MAX:
             view[position:end] = data

@@ -18,6 +18,7 @@ import shutil
 import threading
 from collections import Counter
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from tailrace.protocol.buffers import Buffer
@@ -64,6 +65,8 @@ class FaultyDisk(Disk):
         self._calls_left: int | None = None
         self._allocated: dict[Path, int] = {}
         self._lock = threading.RLock()
+        self._inode_numbers = count()
+        self._inodes: dict[int, int] = {}
         self._synced_content: dict[int, bytes] = {}
         self._synced_names: dict[Path, int | None] = {}
         self._changes: list[_NameChange] = []
@@ -132,9 +135,7 @@ class FaultyDisk(Disk):
         is_new = create and not path.exists()
         file = super().open(path, writable=writable, create=create)
         if is_new:
-            inode = path.stat().st_ino
-            self._synced_content.pop(inode, None)  # the number may have been another file's before
-            self._changes.append(_NameChange(None, path, inode))
+            self._changes.append(_NameChange(None, path, self._new_inode(path.stat().st_ino)))
         return file
 
     def _file(self, path: Path, descriptor: int) -> DiskFile:
@@ -151,7 +152,7 @@ class FaultyDisk(Disk):
     def rename(self, source: Path, target: Path, *, sync: bool = True) -> None:
         """Rename; the old name comes back with a loss of power until the directory is synced."""
         self.before("rename", source)
-        inode = source.stat().st_ino if source.is_file() else None
+        inode = self._inodes[source.stat().st_ino] if source.is_file() else None
         super().rename(source, target, sync=False)
         self._changes.append(_NameChange(source, target, inode))
         for path in list(self._allocated):
@@ -227,22 +228,32 @@ class FaultyDisk(Disk):
             self._allocated[path] = min(self._allocated.get(path, 0), end)
 
     def was_synced(self, inode: int, content: bytes) -> None:
-        """Remember what a loss of power leaves of a file."""
+        """Remember what a loss of power leaves of a file; `inode` is the file system's number of it."""
         with self._lock:
-            self._synced_content[inode] = content
+            self._synced_content[self._inodes[inode]] = content
 
     # ------------------------------------------------------------------ losing power
 
     def _remember_what_is_there(self) -> None:
         self._changes.clear()
+        files = [path for path in self.root.rglob("*") if path.is_file()]
+        self._inodes = {path.stat().st_ino: next(self._inode_numbers) for path in files}
         self._synced_content = self._content_by_inode()
         self._synced_names = {
-            path: None if path.is_dir() else path.stat().st_ino for path in (self.root, *self.root.rglob("*"))
+            path: None if path.is_dir() else self._inodes[path.stat().st_ino]
+            for path in (self.root, *self.root.rglob("*"))
         }
         self._allocated = {path: path.stat().st_size for path in self._synced_names if path.is_file()}
 
     def _content_by_inode(self) -> dict[int, bytes]:
-        return {path.stat().st_ino: path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
+        files = [path for path in self.root.rglob("*") if path.is_file()]
+        return {self._inodes[path.stat().st_ino]: path.read_bytes() for path in files}
+
+    def _new_inode(self, number: int) -> int:
+        """Give a new file a number of our own: the file system gives a removed file's number to the next one."""
+        with self._lock:
+            self._inodes[number] = inode = next(self._inode_numbers)
+            return inode
 
     def _rebuild(self, directories: list[Path], files: dict[Path, bytes]) -> None:
         """Make the tree anew. A name in a directory whose own name is lost is lost with it."""
