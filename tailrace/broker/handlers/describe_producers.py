@@ -46,10 +46,13 @@ def _answer_topic(broker: Broker, request: Request[DescribeProducersRequest], to
     name = topic.name
     if not broker.authorizer.authorize(request.connection, AclOperation.READ, ResourceType.TOPIC, name):
         code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
-        partitions = [_failed(index, code, message) for index in topic.partition_indexes]
+    elif broker.metadata.topic(name) is None:
+        code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
     else:
         partitions = [_answer_partition(broker, name, index) for index in topic.partition_indexes]
-    return TopicResponse(name=name, partitions=partitions)
+        return TopicResponse(name=name, partitions=partitions)
+    broker.metrics.record_error("DescribeProducers", code)
+    return TopicResponse(name=name, partitions=[_failed(index, code, message) for index in topic.partition_indexes])
 
 
 def _answer_partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
@@ -58,7 +61,7 @@ def _answer_partition(broker: Broker, topic: str, index: int) -> PartitionRespon
         partition.check_leader_epoch(-1, leader_only=True)
     except ApiError as error:
         broker.metrics.record_error("DescribeProducers", error.code)
-        return _failed(index, error.code, error.message)
+        return _failed(index, error.code, None)
     return PartitionResponse(
         partition_index=index,
         active_producers=[

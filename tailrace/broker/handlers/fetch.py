@@ -18,7 +18,7 @@ from tailrace.broker.broker import Broker
 from tailrace.broker.current_leader import current_leader
 from tailrace.broker.delayed_fetch import DelayedFetch
 from tailrace.broker.fetch_session import FetchContext, Found, SessionPartition
-from tailrace.broker.partition_fetch import NO_RECORDS, FetchIsolation, FetchParams
+from tailrace.broker.partition_fetch import CONSUMER_REPLICA_ID, NO_RECORDS, FetchIsolation, FetchParams
 from tailrace.broker.request import Answer, Request, Result
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.fetch import (
@@ -89,8 +89,8 @@ def _params(broker: Broker, body: FetchRequest, version: int) -> FetchParams:
     else:
         replica_id = body.replica_id
         replica_epoch = -1
-    if replica_id >= 0:
-        isolation = FetchIsolation.LOG_END
+    if replica_id != CONSUMER_REPLICA_ID:
+        isolation = FetchIsolation.LOG_END  # a follower, or a debugging client (-2)
     elif body.isolation_level == READ_COMMITTED:
         isolation = FetchIsolation.TXN_COMMITTED
     else:
@@ -103,8 +103,8 @@ def _params(broker: Broker, body: FetchRequest, version: int) -> FetchParams:
         min(body.min_bytes, max_bytes),
         max_bytes,
         isolation,
-        # Consumers that may name a rack may read from a follower (KIP-392).
-        replica_id >= 0 or version < RACK_VERSION_FIRST,
+        # Consumers that may name a rack may read from a follower (KIP-392), and debugging clients anyway.
+        replica_id >= 0 or (replica_id == CONSUMER_REPLICA_ID and version < RACK_VERSION_FIRST),
     )
 
 

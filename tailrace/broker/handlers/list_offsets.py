@@ -88,7 +88,9 @@ def _answer_topic(
         request.connection, AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name
     )
     answers: list[ListOffsetsPartitionResponse] = []
-    for asked in topic.partitions:
+    # A partition that is named twice is answered once, with an error: the client could not tell two answers apart.
+    once = {asked.partition_index: asked for asked in topic.partitions}
+    for asked in once.values():
         if not may_describe:
             answers.append(_failed(asked.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif (topic.name, asked.partition_index) in duplicates:
