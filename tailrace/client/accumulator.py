@@ -16,6 +16,9 @@ from tailrace.protocol.records.record import RecordHeader
 from tailrace.protocol.records.writer import BatchBuilder, record_size_bound
 from tailrace.protocol.topic_partition import TopicPartition
 
+_TIMER_MARGIN_S = 0.0005
+"""A timer may fire this much early: what waited for it counts as ready, or the timer would be set for no time."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordMetadata:
@@ -113,7 +116,7 @@ class Accumulator:
             if topic_partition in self._in_flight:
                 continue
             ready_at = self._ready_at(queue)
-            if ready_at <= now:
+            if ready_at <= now + _TIMER_MARGIN_S:
                 ready.append(topic_partition)
             elif next_at is None or ready_at < next_at:
                 next_at = ready_at

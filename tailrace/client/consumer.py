@@ -179,7 +179,7 @@ class Consumer:
         """Give the time until a partition that failed may be tried again."""
         now = self._cluster.clock.monotonic()
         waits = [state.not_before - now for state in self._partitions.values() if state.not_before > now]
-        return min(waits) * 1000 if waits else float(self._cluster.settings.request_timeout_ms)
+        return max(min(waits) * 1000, _PAUSE_MS_MIN) if waits else float(self._cluster.settings.request_timeout_ms)
 
     def _start_fetches(self) -> None:
         """Fetch what there is room for, from each leader that no fetch is under way to."""
@@ -294,6 +294,9 @@ class Consumer:
         else:
             self._failure = error
 
+
+_PAUSE_MS_MIN: Final = 1.0
+"""A pause is never so short that the clock does not move."""
 
 _LOOKUP: Final = -1
 """Stands in `_fetches` for the task that looks for leaders."""
