@@ -385,9 +385,10 @@ class Partition:
         self.pending_isr = isr
         self._surroundings.change_isr(self, isr)
 
-    def isr_refused(self) -> None:
+    def isr_refused(self, isr: tuple[int, ...]) -> None:
         """Forget a proposed ISR: somebody was quicker, and what holds comes as a registration."""
-        self.pending_isr = None
+        if self.pending_isr == isr:
+            self.pending_isr = None
 
     # Offsets
 

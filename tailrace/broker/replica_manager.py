@@ -356,9 +356,9 @@ class ReplicaManager:
         try:
             await self.metadata.change_partition(topic, number, registration)
         except StaleMetadata:
-            partition.isr_refused()
+            partition.isr_refused(registration.isr)
         except Exception:
-            partition.isr_refused()
+            partition.isr_refused(registration.isr)
             LOGGER.exception("the in-sync replicas of %s could not be changed", partition.topic_partition)
 
     def _schedule_isr_check(self) -> None:
@@ -375,4 +375,3 @@ class ReplicaManager:
     def topic_metrics(self, topic: str | None) -> TopicMetrics:
         """Give the numbers of a topic that is there; those of no topic in particular for every other name."""
         return self.metrics.topic(topic) if topic and self.metadata.topic(topic) is not None else self.metrics.any_topic
-
