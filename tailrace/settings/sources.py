@@ -16,7 +16,6 @@ from pathlib import Path
 
 from tailrace.settings.broker_config import BrokerConfig, listener_setting
 from tailrace.settings.config_error import ConfigError
-from tailrace.settings.properties_file import parse_properties
 
 _OTHER_PROGRAMS = re.compile(
     r"KAFKA_(VERSION|HOME|CLUSTER_ID|DEBUG|.*_OPTS?|.*LOG4J.*|JMX_.*|SERVICE_.*|PORT|PORT_.*|.*_(SERVICE|TCP)(_.*)?)"
@@ -64,8 +63,10 @@ def load_broker_config(
 
 def read_properties(file: Path) -> dict[str, str]:
     """Read a properties file; raises ConfigError for one that is none, and OSError."""
+    import javaproperties  # a tenth of a start to import: only who gives a file pays
+
     try:
-        return parse_properties(file.read_text(encoding="latin-1"))
+        return javaproperties.loads(file.read_text(encoding="latin-1"))
     except ValueError as error:
         raise ConfigError("--config", file, f"a properties file, but {error}") from None
 
