@@ -298,6 +298,7 @@ async def test_log_directories_tell_sizes(parts: Parts) -> None:
     assert [partition.partition_index for partition in directory.topics[0].partitions] == [0, 1]
 
 
+@pytest.mark.slow
 async def test_fifty_topics_of_twenty_partitions_are_one_durable_step(parts: Parts) -> None:
     heard: list[int] = []
     parts.metadata.subscribe(lambda delta: heard.append(len(delta.created_topics)))
