@@ -74,7 +74,7 @@ class FrameBuffer:
                     # Stop at the frame's end: what came behind it would have to be moved to make room for the next.
                     return self._view[self._end : self._start + whole]
         if self._end == len(self._buffer):
-            self._move(len(self._buffer) if self._start else len(self._buffer) * 2)
+            self._move(self._grown() if self._start else len(self._buffer) * 2)
         return self._view[self._end :]
 
     def received(self, count: int) -> None:
@@ -122,8 +122,13 @@ class FrameBuffer:
         capacity = len(self._buffer)
         if capacity > BUFFER_BYTES_KEPT:
             self._allocate(BUFFER_BYTES_BUSY)
-        elif self._is_filled and capacity < BUFFER_BYTES_BUSY:
-            self._allocate(capacity * 2)
+        elif capacity < self._grown():
+            self._allocate(self._grown())
+
+    def _grown(self) -> int:
+        """Give the capacity for the next round: doubled while each receive fills all that it was offered."""
+        capacity = len(self._buffer)
+        return capacity * 2 if self._is_filled and capacity < BUFFER_BYTES_BUSY else capacity
 
     def _make_room(self, whole: int, pending: int) -> None:
         """Let the frame that begins at `_start` go on: all of it, or twice of what arrived where it is very large."""
@@ -131,7 +136,7 @@ class FrameBuffer:
         if whole <= capacity - self._start:
             return
         if whole <= capacity:
-            self._move(capacity)
+            self._move(self._grown())
         elif whole <= BUFFER_BYTES_KEPT:
             self._move(max(whole, BUFFER_BYTES_BUSY))
         elif self._end == capacity or capacity < BUFFER_BYTES_KEPT:
