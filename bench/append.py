@@ -46,10 +46,16 @@ def open_log(directory: Path) -> Log:
 
 def bench_log(directory: Path, *, idempotent: bool) -> None:
     log = open_log(directory)
-    batches = []
-    for sequence in range(APPENDS):
-        producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence} if idempotent else {}
-        batches.append(write_batch([Record(0, log.context.clock.time_ms(), b"key", bytes(130))], **producer))
+    records = [Record(0, log.context.clock.time_ms(), b"key", bytes(130))]
+    batches = [
+        write_batch(
+            records,
+            producer_id=7 if idempotent else -1,
+            producer_epoch=0 if idempotent else -1,
+            base_sequence=sequence if idempotent else -1,
+        )
+        for sequence in range(APPENDS)
+    ]
     name = "idempotent" if idempotent else "plain"
     size = len(batches[0])
     started = time.process_time()
@@ -76,7 +82,7 @@ def bench_crossover(directory: Path) -> None:
         size = 1 << exponent
         data = bytes(size)
         count = BYTES // size if size >= 4096 else 8192
-        costs = []
+        costs: list[float] = []
         for way in ("store", "pwrite"):
             file = disk.open(directory / way, create=True)
             file.allocate(0, count * size)

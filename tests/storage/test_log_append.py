@@ -31,7 +31,9 @@ def log(tmp_path: Path) -> Log:
     return open_log(tmp_path / "flights-0")
 
 
-def refused(log: Log, records: bytearray, code: ErrorCode, origin: AppendOrigin = AppendOrigin.CLIENT) -> ApiError:
+def check_refused(
+    log: Log, records: bytearray, code: ErrorCode, origin: AppendOrigin = AppendOrigin.CLIENT
+) -> ApiError:
     """Append what must be refused, and see that the log is as before."""
     before = (log.log_end_offset, log.size_bytes, log.active.base_offset)
     with pytest.raises(ApiError) as caught:
@@ -75,65 +77,65 @@ def test_log_append_time_is_the_brokers_clock(tmp_path: Path) -> None:
 def test_a_flipped_bit_is_refused(log: Log) -> None:
     records = batch(b"value")
     records[-3] ^= 1
-    error = refused(log, records, ErrorCode.CORRUPT_MESSAGE)
+    error = check_refused(log, records, ErrorCode.CORRUPT_MESSAGE)
     assert "Record is corrupt" in str(error)
 
 
 def test_a_batch_that_is_cut_off_is_no_batch(log: Log) -> None:
-    refused(log, batch(b"value")[:-1], ErrorCode.INVALID_RECORD)
-    refused(log, bytearray(b""), ErrorCode.INVALID_RECORD)
+    check_refused(log, batch(b"value")[:-1], ErrorCode.INVALID_RECORD)
+    check_refused(log, bytearray(b""), ErrorCode.INVALID_RECORD)
 
 
 def test_a_length_that_no_batch_can_have_is_refused(log: Log) -> None:
     records = batch(b"value")
     records[8:12] = (-5).to_bytes(4, "big", signed=True)
-    refused(log, records, ErrorCode.CORRUPT_MESSAGE)
+    check_refused(log, records, ErrorCode.CORRUPT_MESSAGE)
 
 
 def test_two_batches_in_one_produce_are_refused(log: Log) -> None:
-    refused(log, batch(b"a") + batch(b"b"), ErrorCode.INVALID_RECORD)
+    check_refused(log, batch(b"a") + batch(b"b"), ErrorCode.INVALID_RECORD)
 
 
 def test_an_old_format_is_refused_as_it_is(log: Log) -> None:
     records = batch(b"a")
     records[16] = 1
-    refused(log, records, ErrorCode.INVALID_RECORD)
+    check_refused(log, records, ErrorCode.INVALID_RECORD)
 
 
 def test_a_base_offset_other_than_zero_is_refused(log: Log) -> None:
-    error = refused(log, batch(b"a", base_offset=7), ErrorCode.INVALID_RECORD)
+    error = check_refused(log, batch(b"a", base_offset=7), ErrorCode.INVALID_RECORD)
     assert "should be 0, but it is 7" in str(error)
 
 
 def test_a_wrong_record_count_is_refused(log: Log) -> None:
-    error = refused(log, batch(b"a", b"b", last_offset=5), ErrorCode.INVALID_RECORD)
+    error = check_refused(log, batch(b"a", b"b", last_offset=5), ErrorCode.INVALID_RECORD)
     assert "count of records 2" in str(error)
 
 
 def test_a_control_batch_from_a_client_is_refused(log: Log) -> None:
-    refused(log, batch(b"a", producer=(1, 0, 0), is_control=True), ErrorCode.INVALID_RECORD)
+    check_refused(log, batch(b"a", producer=(1, 0, 0), is_control=True), ErrorCode.INVALID_RECORD)
 
 
 def test_a_producer_without_a_sequence_is_refused(log: Log) -> None:
-    refused(log, batch(b"a", producer=(1, 0, -1)), ErrorCode.INVALID_RECORD)
+    check_refused(log, batch(b"a", producer=(1, 0, -1)), ErrorCode.INVALID_RECORD)
 
 
 def test_a_batch_above_max_message_bytes_is_refused(tmp_path: Path) -> None:
     log = open_log(tmp_path / "flights-0", settings=config(max_message_bytes=100))
-    error = refused(log, batch(bytes(100)), ErrorCode.MESSAGE_TOO_LARGE)
+    error = check_refused(log, batch(bytes(100)), ErrorCode.MESSAGE_TOO_LARGE)
     assert "100" in str(error)
 
 
 def test_a_batch_above_the_segment_size_is_refused(tmp_path: Path) -> None:
     log = open_log(tmp_path / "flights-0", settings=config(segment_bytes=1000))
-    refused(log, batch(bytes(1000)), ErrorCode.RECORD_LIST_TOO_LARGE)
+    check_refused(log, batch(bytes(1000)), ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 @pytest.mark.parametrize("compression", list(Compression))
 def test_a_keyless_record_of_a_compacted_topic_is_named(tmp_path: Path, compression: Compression) -> None:
     log = open_log(tmp_path / "flights-0", settings=config(cleanup_policy="compact"))
     append(log, b"with a key", compression=compression)
-    error = refused(log, batch(b"a", b"b", key=None, compression=compression), ErrorCode.INVALID_RECORD)
+    error = check_refused(log, batch(b"a", b"b", key=None, compression=compression), ErrorCode.INVALID_RECORD)
     assert isinstance(error, RecordsRejected)
     assert [index for index, _ in error.record_errors] == [0, 1]
     assert "without key" in error.record_errors[0][1]
@@ -141,7 +143,7 @@ def test_a_keyless_record_of_a_compacted_topic_is_named(tmp_path: Path, compress
 
 def test_timestamps_too_far_ahead_are_named(log: Log) -> None:
     append(log, b"just within", timestamp=EPOCH_MS + 3_600_000)
-    error = refused(log, batch(b"a", b"b", timestamp=EPOCH_MS + 3_600_000), ErrorCode.INVALID_TIMESTAMP)
+    error = check_refused(log, batch(b"a", b"b", timestamp=EPOCH_MS + 3_600_000), ErrorCode.INVALID_TIMESTAMP)
     assert isinstance(error, RecordsRejected)
     assert [index for index, _ in error.record_errors] == [1]
     assert "out of range" in error.record_errors[0][1]
@@ -150,14 +152,14 @@ def test_timestamps_too_far_ahead_are_named(log: Log) -> None:
 def test_timestamps_too_old_are_named(tmp_path: Path) -> None:
     log = open_log(tmp_path / "flights-0", settings=config(message_timestamp_before_max_ms=10))
     append(log, b"just within", timestamp=EPOCH_MS - 10)
-    error = refused(log, batch(b"a", timestamp=EPOCH_MS - 11), ErrorCode.INVALID_TIMESTAMP)
+    error = check_refused(log, batch(b"a", timestamp=EPOCH_MS - 11), ErrorCode.INVALID_TIMESTAMP)
     assert isinstance(error, RecordsRejected)
     assert [index for index, _ in error.record_errors] == [0]
 
 
 def test_a_producer_must_not_claim_log_append_time_without_a_timestamp(log: Log) -> None:
     records = batch(b"a", timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp=-1)
-    refused(log, records, ErrorCode.INVALID_TIMESTAMP)
+    check_refused(log, records, ErrorCode.INVALID_TIMESTAMP)
 
 
 def test_a_repeated_batch_gets_the_offsets_of_the_first_time(log: Log) -> None:
@@ -171,13 +173,13 @@ def test_a_repeated_batch_gets_the_offsets_of_the_first_time(log: Log) -> None:
 
 def test_a_gap_in_a_producers_sequence_is_refused(log: Log) -> None:
     append(log, b"a", producer=(9, 0, 0))
-    refused(log, batch(b"c", producer=(9, 0, 2)), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    check_refused(log, batch(b"c", producer=(9, 0, 2)), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     append(log, b"b", producer=(9, 0, 1))
 
 
 def test_an_old_epoch_is_refused_before_its_sequence(log: Log) -> None:
     append(log, b"a", producer=(9, 2, 0))
-    refused(log, batch(b"b", producer=(9, 1, 7)), ErrorCode.INVALID_PRODUCER_EPOCH)
+    check_refused(log, batch(b"b", producer=(9, 1, 7)), ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 def test_a_duplicate_is_known_after_a_restart(tmp_path: Path) -> None:

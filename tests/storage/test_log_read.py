@@ -47,7 +47,7 @@ def test_the_first_batch_is_whole_only_if_that_is_asked(log: Log) -> None:
 
 
 def test_a_read_never_passes_the_upper_offset(log: Log) -> None:
-    for upper in range(0, 301):
+    for upper in range(301):
         result = log.read(0, max_bytes=1 << 20, upper_offset=upper, min_one_message=True)
         if upper < 3:
             assert not result.records
