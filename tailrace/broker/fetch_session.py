@@ -279,8 +279,11 @@ class FetchSessionCache:
             for index in forgotten.partitions:
                 partitions.pop((name, index), None)
         if not partitions:
+            # What this request asks for is still answered, also where it is forgotten in the same breath.
             self.remove(session.id)
-            return FetchContext({})
+            asked: dict[PartitionKey, SessionPartition] = {}
+            _update(asked, body, session.uses_topic_ids, topic_names)
+            return FetchContext(asked)
         if session.uses_topic_ids:
             for partition in partitions.values():
                 if partition.topic is None:

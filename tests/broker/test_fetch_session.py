@@ -220,6 +220,13 @@ def test_a_session_that_forgets_everything_is_closed(client: Client) -> None:
     assert len(client.cache) == 0
 
 
+def test_what_is_asked_for_and_forgotten_at_once_is_answered_a_last_time(client: Client) -> None:
+    session = client.fetch([0]).session_id
+    response = client.fetch([0], session=session, epoch=1, forget=[0])  # type: ignore[arg-type]
+    assert (response.session_id, answered(response)) == (0, [0])
+    assert len(client.cache) == 0
+
+
 def test_epochs_wrap_around_to_one(client: Client) -> None:
     session = client.fetch([0]).session_id
     client.cache._sessions[session].epoch = EPOCH_LAST
