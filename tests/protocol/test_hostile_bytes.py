@@ -140,7 +140,7 @@ def test_the_smallest_elements_in_the_largest_number_stay_a_multiple_of_the_fram
         (ProduceRequest, 9, struct.pack(">bhib", 0, 1, 1, 1) + b"\x01\x05\x10", "tagged field 5 has a size of 16"),
         (ApiVersionsRequest, 3, b"\x01\x01" + varint(0xFFFFFFFF), "bytes end"),
         (ApiVersionsRequest, 3, b"\x01\x01\x00\x00", "1 bytes are left over"),
-        (FetchRequest, 12, bytes(25) + b"\x01\x01\x01\x01\x00\x02\x02a\x00", "tagged field 0 ends"),
+        (FetchRequest, 12, bytes(25) + b"\x01\x01\x01\x01\x00\x03\x02a\x00", "tagged field 0 ends"),
         (ConsumerGroupHeartbeatRequest, 0, b"", "bytes end"),
     ],
 )
