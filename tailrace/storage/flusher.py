@@ -48,7 +48,8 @@ class Flusher:
     async def flush(self, up_to_offset: int) -> None:
         """Return when everything below `up_to_offset` is on disk; raise KAFKA_STORAGE_ERROR where that failed."""
         log = self._log
-        while self.recovery_point < up_to_offset:
+        # The log's end is asked anew each time: what was cut off meanwhile is nobody's to wait for.
+        while self.recovery_point < min(up_to_offset, log.log_end_offset):
             log.check_online()
             if self._running is None:
                 self._running = asyncio.get_running_loop().create_task(self._flush_once())
@@ -59,8 +60,8 @@ class Flusher:
         plan = self.plan()
         try:
             loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._log.context.executor, self.perform, plan)
-            self.finish(plan)
+            seconds = await loop.run_in_executor(self._log.context.executor, self.perform, plan)
+            self.finish(plan, seconds)
         except DiskError as error:
             self._log.disk_failed(error)
         finally:
@@ -69,8 +70,7 @@ class Flusher:
     def flush_now(self) -> None:
         """Sync here and now, blocking; raises DiskError."""
         plan = self.plan()
-        self.perform(plan)
-        self.finish(plan)
+        self.finish(plan, self.perform(plan))
 
     def plan(self) -> FlushPlan:
         """Say what has to be synced to bring the recovery point to the log's end."""
@@ -85,8 +85,8 @@ class Flusher:
             self._truncations,
         )
 
-    def perform(self, plan: FlushPlan) -> None:
-        """Sync; for a thread. Closed segments with their indexes: recovery does not look at them again."""
+    def perform(self, plan: FlushPlan) -> float:
+        """Sync and say how long it took; for a thread. Closed segments with their indexes: recovery leaves them be."""
         log = self._log
         clock = log.context.clock
         started = clock.monotonic()
@@ -94,15 +94,16 @@ class Flusher:
             try:
                 segment.sync(with_indexes=segment is not plan.active)
             except DiskError:
-                if not segment.is_closed:  # Retention or a deletion may have taken it since the plan was made.
+                if not segment.is_removed:  # Retention or a deletion may have taken it since the plan was made.
                     raise
         if plan.has_new_names:
             log.leader_epochs.flush()
             log.context.disk.sync_directory(log.directory)
-        log.context.on_flush(clock.monotonic() - started)
+        return clock.monotonic() - started
 
-    def finish(self, plan: FlushPlan) -> None:
+    def finish(self, plan: FlushPlan, seconds: float) -> None:
         """Note what a sync has covered."""
+        self._log.context.on_flush(seconds)
         self._flushed_segment_base = plan.active.base_offset
         if plan.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, plan.end_offset)

@@ -74,6 +74,7 @@ class Log:
         "log_start_offset",
         "producer_state",
         "recent_positions",
+        "segment_age_max_ms",
         "segments",
         "topic_id",
         "topic_partition",
@@ -95,6 +96,7 @@ class Log:
         self.directory = directory
         self.context = context
         self._config = config
+        self.segment_age_max_ms = segment_age_max_ms(config)
         self.failure: str | None = None
         self.segments = parts.segments
         self._base_offsets = [segment.base_offset for segment in parts.segments]
@@ -123,8 +125,10 @@ class Log:
     @config.setter
     def config(self, config: LogConfig) -> None:
         self._config = config
+        self.segment_age_max_ms = segment_age_max_ms(config)
+        limits = segment_limits(config)
         for segment in self.segments:
-            segment.limits = segment_limits(config)
+            segment.limits = limits
 
     @property
     def is_offline(self) -> bool:
@@ -342,6 +346,13 @@ class Log:
 def segment_limits(config: LogConfig) -> SegmentLimits:
     """Give what a segment needs of its topic's settings."""
     return SegmentLimits(config.segment_bytes, config.segment_index_bytes, config.index_interval_bytes)
+
+
+def segment_age_max_ms(config: LogConfig) -> int:
+    """Give the age at which a segment rolls; in a compacted topic it must not put compaction off too long."""
+    if "compact" in config.cleanup_policy:
+        return min(config.segment_ms, config.max_compaction_lag_ms)
+    return config.segment_ms
 
 
 def new_segment(directory: Path, base_offset: int, config: LogConfig, context: LogContext) -> Segment:

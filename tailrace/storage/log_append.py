@@ -308,7 +308,7 @@ def _must_roll(log: Log, segment: Segment, size: int, max_timestamp: int, last_o
     if segment.size + size > config.segment_bytes or segment.has_full_index:
         return True
     if segment.size:
-        age_max = config.segment_ms - segment.roll_jitter_ms
+        age_max = log.segment_age_max_ms - segment.roll_jitter_ms
         first_timestamp = segment.first_timestamp
         if first_timestamp is None:
             first_timestamp = segment.load_first_timestamp()

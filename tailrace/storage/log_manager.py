@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -44,6 +45,8 @@ from tailrace.storage.partition_metadata import read_partition_metadata, write_p
 
 _LOADERS_AT_ONCE = 2000
 """How many logs are opened between two lines of progress."""
+_THREADS_MIN = 4
+"""Syncs, checkpoints and deletions share the threads with recovery; one slow sync must not hold up all others."""
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
@@ -70,8 +73,10 @@ class LogManager:
         self._unreadable: dict[TopicPartition, str] = {}
         self._on_directory_offline = on_directory_offline
         self._loop: asyncio.AbstractEventLoop | None = None
-        threads = config.num_recovery_threads_per_data_dir * max(len(self.directories), 1)
-        self.executor: Executor = ThreadPoolExecutor(threads, thread_name_prefix="tailrace-log")
+        self._loop_thread = threading.get_ident()
+        self.executor: Executor = ThreadPoolExecutor(
+            max(self._threads, _THREADS_MIN), thread_name_prefix="tailrace-log"
+        )
         self.housekeeping = LogHousekeeping(self)
         self.context = LogContext(
             clock=clock,
@@ -121,6 +126,7 @@ class LogManager:
     async def load_all(self, config_of: Callable[[str], LogConfig] | None = None) -> None:
         """Open every log that lies in the directories, on threads; `config_of` gives the settings of a topic."""
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         self.lock_directories()
         started = self.clock.monotonic()
         loaders = [loader for directory in self.directories for loader in self._loaders(directory, config_of)]
@@ -335,7 +341,11 @@ class LogManager:
     def _disk_failed(self, path: Path, error: DiskError) -> None:
         """Take a directory offline; may be called from a thread."""
         directory = self._by_path.get(path)
-        if directory is not None and directory.failure is None:
+        if directory is None or directory.failure is not None:
+            return
+        if self._loop is not None and threading.get_ident() != self._loop_thread:
+            self._loop.call_soon_threadsafe(self._fail, directory, str(error))
+        else:
             self._fail(directory, str(error))
 
     def _fail(self, directory: LogDirectory, reason: str) -> None:

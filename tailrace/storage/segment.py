@@ -31,6 +31,7 @@ STORE_BYTES_MAX = 4 * 1024
 1.1 µs; at 4 KB a store, which faults a page in, 3 to 6 µs, a pwrite 3 µs; at 64 KB 55 and 11. See bench/append.py."""
 RELATIVE_OFFSET_MAX = 2**31 - 1
 _PAGE_BYTES = 4096
+_KINDS = (".log", ".index", ".timeindex", ".txnindex")
 
 
 @dataclass(slots=True)
@@ -405,11 +406,23 @@ class Segment:
 
     def sync(self, *, with_indexes: bool = False) -> None:
         """Wait until the data is on disk; for threads. The index of a segment in use can be made from its log."""
-        self.file.sync()
-        if with_indexes:
-            self.offset_index.sync()
-            self.time_index.sync()
-            self.transaction_index.sync()
+        kinds = _KINDS if with_indexes else (".log",)
+        for kind in kinds:
+            file = self._file if kind == ".log" else None
+            if file is not None:
+                file.sync()
+            elif kind == ".log" or self._disk.exists(self.path(kind)):
+                # Opened apart: the event loop may open the segment's own file at the same moment.
+                file = self._disk.open(self.path(kind))
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether the segment is out of its log: files were renamed or closed, perhaps under a thread's hands."""
+        return self.is_closed or bool(self.suffix)
 
     def rename(self, suffix: str) -> None:
         """Give every file of the segment another suffix, such as `.deleted`."""
@@ -423,8 +436,7 @@ class Segment:
 
     def existing_paths(self) -> dict[str, Path]:
         """Give the files that the segment has, by kind."""
-        kinds = (".log", ".index", ".timeindex", ".txnindex")
-        return {kind: path for kind in kinds if self._disk.exists(path := self.path(kind))}
+        return {kind: path for kind in _KINDS if self._disk.exists(path := self.path(kind))}
 
     def delete_files(self) -> None:
         """Remove every file of the segment; slices that somebody holds stay valid."""
