@@ -1,4 +1,10 @@
-"""AddOffsetsToTxn (key 25): versions 0-4, flexible from 3."""
+"""AddOffsetsToTxn (key 25): versions 0-4, flexible from 3.
+
+v0: adds a group's offsets partition to a transaction (KIP-98)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+v2: PRODUCER_FENCED (KIP-588)
+v4: TRANSACTION_ABORTABLE (KIP-890)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""AddPartitionsToTxn (key 24): versions 0-5, flexible from 3."""
+"""AddPartitionsToTxn (key 24): versions 0-5, flexible from 3.
+
+v0: one transaction (KIP-98)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+v2: PRODUCER_FENCED (KIP-588)
+v4: several transactions, and verifying only; sent between brokers, clients stay at 3 (KIP-890)
+v5: TRANSACTION_ABORTABLE (KIP-890)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AddRaftVoter (key 80): versions 0, flexible from 0."""
+"""AddRaftVoter (key 80): version 0, flexible from 0.
+
+v0: a controller joins the voters of the metadata quorum (KIP-853)
+"""
 
 from __future__ import annotations
 

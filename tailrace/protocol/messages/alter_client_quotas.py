@@ -1,4 +1,7 @@
-"""AlterClientQuotas (key 49): versions 0-1, flexible from 1."""
+"""AlterClientQuotas (key 49): versions 0-1, flexible from 1.
+
+v0: sets and removes quotas of users, client ids and addresses (KIP-546)
+"""
 
 from __future__ import annotations
 

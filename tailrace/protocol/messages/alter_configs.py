@@ -1,4 +1,8 @@
-"""AlterConfigs (key 33): versions 0-2, flexible from 2."""
+"""AlterConfigs (key 33): versions 0-2, flexible from 2.
+
+v0: replaces the whole configuration of a resource; IncrementalAlterConfigs is the better way (KIP-133)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+"""
 
 from __future__ import annotations
 

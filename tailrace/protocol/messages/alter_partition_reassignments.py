@@ -1,4 +1,8 @@
-"""AlterPartitionReassignments (key 45): versions 0-1, flexible from 0."""
+"""AlterPartitionReassignments (key 45): versions 0-1, flexible from 0.
+
+v0: begins or cancels moving partitions (KIP-455)
+v1: says whether the replication factor may change (KIP-860)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""AlterReplicaLogDirs (key 34): versions 1-2, flexible from 2."""
+"""AlterReplicaLogDirs (key 34): versions 1-2, flexible from 2.
+
+v1: moves replicas between the log directories of a broker (KIP-113); a throttled answer leaves at once, and the
+    client waits (KIP-219)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterShareGroupOffsets (key 91): versions 0, flexible from 0."""
+"""AlterShareGroupOffsets (key 91): version 0, flexible from 0.
+
+v0: sets from where an empty share group reads (KIP-932)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials (key 51): versions 0, flexible from 0."""
+"""AlterUserScramCredentials (key 51): version 0, flexible from 0.
+
+v0: deletes, creates and changes SCRAM credentials (KIP-554)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""ApiVersions (key 18): versions 0-4, flexible from 3."""
+"""ApiVersions (key 18): versions 0-4, flexible from 3.
+
+v1: throttle time
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: the client's name and version (KIP-511); supported and finalized features (KIP-584)
+v4: features whose lowest version is 0 are shown, too (KAFKA-17011)
+A version that the broker does not know is answered with UNSUPPORTED_VERSION and a body of v0. The header of the
+answer is v0 in every version.
+"""
 
 from __future__ import annotations
 

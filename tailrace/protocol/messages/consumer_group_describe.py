@@ -1,4 +1,8 @@
-"""ConsumerGroupDescribe (key 69): versions 0-1, flexible from 0."""
+"""ConsumerGroupDescribe (key 69): versions 0-1, flexible from 0.
+
+v0: groups of the new consumer protocol (KIP-848)
+v1: whether a member is classic or new (KIP-1099)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ConsumerGroupHeartbeat (key 68): versions 0-1, flexible from 0."""
+"""ConsumerGroupHeartbeat (key 68): versions 0-1, flexible from 0.
+
+v0: the one request of the new consumer protocol: join, subscribe, own, leave (KIP-848)
+v1: subscription by a pattern that the broker evaluates (KIP-848); the member makes its own id (KIP-1082)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""CreateDelegationToken (key 38): versions 1-3, flexible from 2."""
+"""CreateDelegationToken (key 38): versions 1-3, flexible from 2.
+
+v1: a token that stands for its owner (KIP-48); a throttled answer leaves at once, and the client waits (KIP-219)
+v3: on behalf of another owner; the answer names who asked (KIP-373)
+"""
 
 from __future__ import annotations
 

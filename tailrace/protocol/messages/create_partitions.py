@@ -1,4 +1,9 @@
-"""CreatePartitions (key 37): versions 0-3, flexible from 2."""
+"""CreatePartitions (key 37): versions 0-3, flexible from 2.
+
+v0: a larger number of partitions, with assignments or without (KIP-195)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: THROTTLING_QUOTA_EXCEEDED (KIP-599)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""CreateTopics (key 19): versions 2-7, flexible from 5."""
+"""CreateTopics (key 19): versions 2-7, flexible from 5.
+
+v2: validate only; a message for each topic; throttle time
+v3: a throttled answer leaves at once, and the client waits (KIP-219)
+v4: partitions and replication factor may be left to the broker's defaults (KIP-464)
+v5: the new topic's configuration in the answer (KIP-525)
+v6: THROTTLING_QUOTA_EXCEEDED (KIP-599)
+v7: the new topic's id (KIP-516)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DeleteAcls (key 31): versions 1-3, flexible from 2."""
+"""DeleteAcls (key 31): versions 1-3, flexible from 2.
+
+v1: pattern types, literal and prefixed (KIP-290); a throttled answer leaves at once (KIP-219)
+v3: resources of type user (KIP-373)
+"""
 
 from __future__ import annotations
 

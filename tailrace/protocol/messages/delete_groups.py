@@ -1,4 +1,8 @@
-"""DeleteGroups (key 42): versions 0-2, flexible from 2."""
+"""DeleteGroups (key 42): versions 0-2, flexible from 2.
+
+v0: deletes empty groups and their offsets (KIP-229)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+"""
 
 from __future__ import annotations
 

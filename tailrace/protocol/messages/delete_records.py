@@ -1,4 +1,8 @@
-"""DeleteRecords (key 21): versions 0-2, flexible from 2."""
+"""DeleteRecords (key 21): versions 0-2, flexible from 2.
+
+v0: moves the log start offset up; -1 stands for the high watermark (KIP-107)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+"""
 
 from __future__ import annotations
 

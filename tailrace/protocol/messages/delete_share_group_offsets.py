@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets (key 92): versions 0, flexible from 0."""
+"""DeleteShareGroupOffsets (key 92): version 0, flexible from 0.
+
+v0: lets an empty share group begin anew on topics (KIP-932)
+"""
 
 from __future__ import annotations
 

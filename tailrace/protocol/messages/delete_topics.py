@@ -1,4 +1,11 @@
-"""DeleteTopics (key 20): versions 1-6, flexible from 4."""
+"""DeleteTopics (key 20): versions 1-6, flexible from 4.
+
+v1: throttle time
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: TOPIC_DELETION_DISABLED
+v5: a message for each topic; THROTTLING_QUOTA_EXCEEDED (KIP-599)
+v6: by topic id or by name (KIP-516)
+"""
 
 from __future__ import annotations
 

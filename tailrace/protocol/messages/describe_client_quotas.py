@@ -1,4 +1,7 @@
-"""DescribeClientQuotas (key 48): versions 0-1, flexible from 1."""
+"""DescribeClientQuotas (key 48): versions 0-1, flexible from 1.
+
+v0: quotas of users, client ids and addresses (KIP-546)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeCluster (key 60): versions 0-2, flexible from 0."""
+"""DescribeCluster (key 60): versions 0-2, flexible from 0.
+
+v0: brokers, controller and cluster id (KIP-700)
+v1: of brokers or of controllers; MISMATCHED_ENDPOINT_TYPE, UNSUPPORTED_ENDPOINT_TYPE (KIP-919)
+v2: fenced brokers, on demand (KIP-1073)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeConfigs (key 32): versions 1-4, flexible from 4."""
+"""DescribeConfigs (key 32): versions 1-4, flexible from 4.
+
+v1: where each value comes from, and its synonyms (KIP-226)
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: type and documentation of each key (KIP-569)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DescribeDelegationToken (key 41): versions 1-3, flexible from 2."""
+"""DescribeDelegationToken (key 41): versions 1-3, flexible from 2.
+
+v1: tokens by owner (KIP-48); a throttled answer leaves at once, and the client waits (KIP-219)
+v3: who asked for each token (KIP-373)
+"""
 
 from __future__ import annotations
 

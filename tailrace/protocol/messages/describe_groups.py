@@ -1,4 +1,11 @@
-"""DescribeGroups (key 15): versions 0-6, flexible from 5."""
+"""DescribeGroups (key 15): versions 0-6, flexible from 5.
+
+v1: throttle time
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: authorized operations (KIP-430)
+v4: group instance ids (KIP-345)
+v6: GROUP_ID_NOT_FOUND where older versions describe a dead group; an error message (KIP-1043)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DescribeLogDirs (key 35): versions 1-4, flexible from 2."""
+"""DescribeLogDirs (key 35): versions 1-4, flexible from 2.
+
+v1: log directories, and what is in them (KIP-113); a throttled answer leaves at once, and the client waits (KIP-219)
+v3: a top-level error
+v4: total and usable bytes of each directory (KIP-827)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61): versions 0, flexible from 0."""
+"""DescribeProducers (key 61): version 0, flexible from 0.
+
+v0: the producers that have state in a partition, to find hanging transactions (KIP-664)
+"""
 
 from __future__ import annotations
 

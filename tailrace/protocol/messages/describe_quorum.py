@@ -1,4 +1,9 @@
-"""DescribeQuorum (key 55): versions 0-2, flexible from 0."""
+"""DescribeQuorum (key 55): versions 0-2, flexible from 0.
+
+v0: leader, voters and observers of the metadata quorum (KIP-595)
+v1: when each replica last fetched and last was caught up (KIP-836)
+v2: error messages, directory ids, and the voters' addresses (KIP-853)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets (key 90): versions 0, flexible from 0."""
+"""DescribeShareGroupOffsets (key 90): version 0, flexible from 0.
+
+v0: from where a share group reads (KIP-932)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeTransactions (key 65): versions 0, flexible from 0."""
+"""DescribeTransactions (key 65): version 0, flexible from 0.
+
+v0: state, producer and partitions of transactions (KIP-664)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials (key 50): versions 0, flexible from 0."""
+"""DescribeUserScramCredentials (key 50): version 0, flexible from 0.
+
+v0: which mechanisms a user has, and their iterations (KIP-554)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ElectLeaders (key 43): versions 0-2, flexible from 2."""
+"""ElectLeaders (key 43): versions 0-2, flexible from 2.
+
+v0: elects the preferred replica (KIP-183)
+v1: the kind of election, preferred or unclean; a top-level error (KIP-460)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""EndTxn (key 26): versions 0-5, flexible from 3."""
+"""EndTxn (key 26): versions 0-5, flexible from 3.
+
+v0: commit or abort (KIP-98)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+v2: PRODUCER_FENCED (KIP-588)
+v4: TRANSACTION_ABORTABLE (KIP-890)
+v5: each transaction ends with a new epoch, which the answer gives together with the producer id (KIP-890)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ExpireDelegationToken (key 40): versions 1-2, flexible from 2."""
+"""ExpireDelegationToken (key 40): versions 1-2, flexible from 2.
+
+v1: an earlier expiry, or none any more (KIP-48); a throttled answer leaves at once, and the client waits (KIP-219)
+"""
 
 from __future__ import annotations
 

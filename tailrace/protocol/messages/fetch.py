@@ -1,4 +1,21 @@
-"""Fetch (key 1): versions 4-18, flexible from 12."""
+"""Fetch (key 1): versions 4-18, flexible from 12.
+
+v4: isolation level and aborted transactions, record batches of magic 2 (KIP-98)
+v5: the log start offset, both ways (KIP-107)
+v6: KAFKA_STORAGE_ERROR may be answered (KIP-112)
+v7: fetch sessions (KIP-227)
+v8: a throttled answer leaves at once, and the client waits (KIP-219)
+v9: the client's leader epoch, so that stale leaders and clients are fenced (KIP-320)
+v10: zstd batches (KIP-110)
+v11: the client's rack, and the replica it should rather read from (KIP-392)
+v12: last fetched epoch, diverging epoch, current leader: truncation is found while fetching (KIP-595)
+v13: topic ids in place of names; UNKNOWN_TOPIC_ID (KIP-516)
+v14: OFFSET_MOVED_TO_TIERED_STORAGE (KIP-405)
+v15: a follower's state with its broker epoch, in place of the replica id (KIP-903)
+v16: addresses of the leaders that the answer names (KIP-951)
+v17: a follower's directory id (KIP-853)
+v18: the high watermark a follower knows (KIP-1166)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""FindCoordinator (key 10): versions 0-6, flexible from 3."""
+"""FindCoordinator (key 10): versions 0-6, flexible from 3.
+
+v1: the kind of key, so that transactional ids have coordinators too; an error message (KIP-98)
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v4: several keys in one request (KIP-699)
+v5: TRANSACTION_ABORTABLE (KIP-890)
+v6: share groups; their key is "group:topic id:partition" (KIP-932)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GetTelemetrySubscriptions (key 71): versions 0, flexible from 0."""
+"""GetTelemetrySubscriptions (key 71): version 0, flexible from 0.
+
+v0: which metrics a client should push, how often and compressed how (KIP-714)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The headers in front of every request and every response."""
+"""The headers in front of every request and every response.
+
+Request v1: the client's id
+Request v2: flexible; but the client's id keeps its int16 length, so that any broker can read the header of any ApiVersions
+Response v1: flexible; an answer to ApiVersions never uses it
+Which version a message has: `api_keys`. Headers are read without these classes on the way of a request: `frame`.
+"""
 
 from __future__ import annotations
 

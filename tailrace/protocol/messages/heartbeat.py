@@ -1,4 +1,9 @@
-"""Heartbeat (key 12): versions 0-4, flexible from 4."""
+"""Heartbeat (key 12): versions 0-4, flexible from 4.
+
+v1: throttle time
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: group instance id (KIP-345)
+"""
 
 from __future__ import annotations
 

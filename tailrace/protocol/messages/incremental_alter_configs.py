@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (key 44): versions 0-1, flexible from 1."""
+"""IncrementalAlterConfigs (key 44): versions 0-1, flexible from 1.
+
+v0: set, delete, append and subtract, key by key (KIP-339)
+"""
 
 from __future__ import annotations
 

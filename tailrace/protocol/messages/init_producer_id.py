@@ -1,4 +1,12 @@
-"""InitProducerId (key 22): versions 0-6 (the last one unstable), flexible from 2."""
+"""InitProducerId (key 22): versions 0-6 (the last one unstable), flexible from 2.
+
+v0: a producer id and epoch, for idempotence and transactions (KIP-98)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: a producer sends the id and epoch it had, to have the epoch raised after an error (KIP-360)
+v4: PRODUCER_FENCED (KIP-588)
+v5: TRANSACTION_ABORTABLE (KIP-890)
+v6: two-phase commit, keeping a prepared transaction; unstable (KIP-939)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""JoinGroup (key 11): versions 0-9, flexible from 6."""
+"""JoinGroup (key 11): versions 0-9, flexible from 6.
+
+v1: a rebalance timeout apart from the session timeout (KIP-62)
+v2: throttle time
+v3: a throttled answer leaves at once, and the client waits (KIP-219)
+v4: a new member is told its id first and joins with it: MEMBER_ID_REQUIRED (KIP-394)
+v5: group instance id (KIP-345)
+v7: the answer names the protocol type (KIP-559)
+v8: why the member joins (KIP-800)
+v9: the leader may be told to skip the assignment (KIP-814)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""LeaveGroup (key 13): versions 0-5, flexible from 4."""
+"""LeaveGroup (key 13): versions 0-5, flexible from 4.
+
+v1: throttle time
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: several members in one request, by member id or group instance id (KIP-345)
+v5: why the member leaves (KIP-800)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ListConfigResources (key 74): versions 0-1, flexible from 0."""
+"""ListConfigResources (key 74): versions 0-1, flexible from 0.
+
+v0: subscriptions to client metrics; the API was named after them (KIP-714)
+v1: resources of any type; without a type, all (KIP-1142)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""ListGroups (key 16): versions 0-5, flexible from 3."""
+"""ListGroups (key 16): versions 0-5, flexible from 3.
+
+v1: throttle time
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v4: filter by state, and each group's state (KIP-518)
+v5: filter by type, and each group's type (KIP-848)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""ListOffsets (key 2): versions 1-10, flexible from 6."""
+"""ListOffsets (key 2): versions 1-10, flexible from 6.
+
+v1: one offset and its timestamp for a time, in place of a list of segments' offsets (KIP-79)
+v2: isolation level (KIP-98)
+v3: a throttled answer leaves at once, and the client waits (KIP-219)
+v4: leader epochs, both ways (KIP-320)
+v5: OFFSET_NOT_AVAILABLE while a new leader does not know the high watermark (KIP-207)
+v7: timestamp -3, the record with the greatest timestamp (KIP-734)
+v8: timestamp -4, the earliest offset that is on local disk (KIP-405)
+v9: timestamp -5, the last offset in tiered storage (KIP-1005)
+v10: a timeout for lookups in remote storage (KIP-1075)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (key 46): versions 0, flexible from 0."""
+"""ListPartitionReassignments (key 46): version 0, flexible from 0.
+
+v0: moves that are under way (KIP-455)
+"""
 
 from __future__ import annotations
 

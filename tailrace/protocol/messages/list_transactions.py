@@ -1,4 +1,9 @@
-"""ListTransactions (key 66): versions 0-2, flexible from 0."""
+"""ListTransactions (key 66): versions 0-2, flexible from 0.
+
+v0: transactions by state and by producer (KIP-664)
+v1: those that run longer than a duration (KIP-994)
+v2: those whose id matches a pattern; INVALID_REGULAR_EXPRESSION (KIP-1152)
+"""
 
 from __future__ import annotations
 

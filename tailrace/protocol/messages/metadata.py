@@ -1,4 +1,19 @@
-"""Metadata (key 3): versions 0-13, flexible from 9."""
+"""Metadata (key 3): versions 0-13, flexible from 9.
+
+v0: an empty list of topics asks for all
+v1: null asks for all and an empty list for none; racks, the controller, internal topics
+v2: the cluster's id (KIP-78)
+v3: throttle time
+v4: the client says whether a missing topic may be created (KIP-204)
+v5: offline replicas (KIP-112)
+v6: a throttled answer leaves at once, and the client waits (KIP-219)
+v7: leader epochs (KIP-320)
+v8: authorized operations of topics and cluster (KIP-430)
+v10: topic ids in the answer; asking by id did not work yet (KIP-516)
+v11: the cluster's authorized operations moved to DescribeCluster (KIP-700)
+v12: topics can be asked for by id (KIP-516)
+v13: a top-level error, such as REBOOTSTRAP_REQUIRED (KIP-1102)
+"""
 
 from __future__ import annotations
 

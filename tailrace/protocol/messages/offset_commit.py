@@ -1,4 +1,14 @@
-"""OffsetCommit (key 8): versions 2-10 (the last one unstable), flexible from 8."""
+"""OffsetCommit (key 8): versions 2-10 (the last one unstable), flexible from 8.
+
+v2: retention time in the request
+v3: throttle time
+v4: a throttled answer leaves at once, and the client waits (KIP-219)
+v5: no retention time any more, the broker's setting decides (KIP-211)
+v6: the leader epoch of the committed offset (KIP-320)
+v7: group instance id (KIP-345)
+v9: members of consumer groups of the new protocol; STALE_MEMBER_EPOCH, GROUP_ID_NOT_FOUND (KIP-848)
+v10: topic ids in place of names; unstable (KIP-848)
+"""
 
 from __future__ import annotations
 

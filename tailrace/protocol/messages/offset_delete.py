@@ -1,4 +1,7 @@
-"""OffsetDelete (key 47): versions 0, never flexible."""
+"""OffsetDelete (key 47): version 0, never flexible.
+
+v0: deletes committed offsets of topics that the group does not read (KIP-496)
+"""
 
 from __future__ import annotations
 

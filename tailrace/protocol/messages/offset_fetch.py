@@ -1,4 +1,15 @@
-"""OffsetFetch (key 9): versions 1-10 (the last one unstable), flexible from 6."""
+"""OffsetFetch (key 9): versions 1-10 (the last one unstable), flexible from 6.
+
+v1: offsets from the group coordinator, no longer from ZooKeeper
+v2: null asks for all topics of the group; a top-level error (KIP-88)
+v3: throttle time
+v4: a throttled answer leaves at once, and the client waits (KIP-219)
+v5: leader epochs (KIP-320)
+v7: require_stable: waits for the outcome of transactional commits (KIP-447)
+v8: several groups in one request (KIP-709)
+v9: member id and epoch of the new consumer protocol; STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID (KIP-848)
+v10: topic ids in place of names; unstable (KIP-848)
+"""
 
 from __future__ import annotations
 

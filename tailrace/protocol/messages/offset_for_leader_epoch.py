@@ -1,4 +1,9 @@
-"""OffsetForLeaderEpoch (key 23): versions 2-4, flexible from 4."""
+"""OffsetForLeaderEpoch (key 23): versions 2-4, flexible from 4.
+
+v2: the epoch that the end offset belongs to (KIP-279); the client's leader epoch, for fencing (KIP-320); throttle
+    time
+v3: the asking replica's id: -1 is a consumer, -2 a debugger that sees past the high watermark
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""Produce (key 0): versions 3-13, flexible from 9."""
+"""Produce (key 0): versions 3-13, flexible from 9.
+
+v3: the transactional id, and record batches of magic 2 (KIP-98)
+v4: KAFKA_STORAGE_ERROR may be answered (KIP-112)
+v5: the log start offset in the answer, by which a client tells lost producer state from lost records
+v6: a throttled answer leaves at once, and the client waits (KIP-219)
+v7: zstd batches (KIP-110)
+v8: which records of a rejected batch are wrong, and why (KIP-467)
+v10: the current leader and its address where the asked broker is not it (KIP-951)
+v11: TRANSACTION_ABORTABLE (KIP-890)
+v12: in a transaction, adds the partition to it as well (transactions v2, KIP-890)
+v13: topic ids in place of names; UNKNOWN_TOPIC_ID (KIP-516)
+Served from 3 but advertised from 0: librdkafka stops compressing otherwise (KAFKA-18659).
+"""
 
 from __future__ import annotations
 

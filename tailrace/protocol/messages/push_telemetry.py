@@ -1,4 +1,7 @@
-"""PushTelemetry (key 72): versions 0, flexible from 0."""
+"""PushTelemetry (key 72): version 0, flexible from 0.
+
+v0: a client's metrics, in OTLP (KIP-714)
+"""
 
 from __future__ import annotations
 

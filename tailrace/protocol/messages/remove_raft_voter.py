@@ -1,4 +1,7 @@
-"""RemoveRaftVoter (key 81): versions 0, flexible from 0."""
+"""RemoveRaftVoter (key 81): version 0, flexible from 0.
+
+v0: a controller leaves the voters of the metadata quorum (KIP-853)
+"""
 
 from __future__ import annotations
 

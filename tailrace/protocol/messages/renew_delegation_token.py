@@ -1,4 +1,7 @@
-"""RenewDelegationToken (key 39): versions 1-2, flexible from 2."""
+"""RenewDelegationToken (key 39): versions 1-2, flexible from 2.
+
+v1: a later expiry (KIP-48); a throttled answer leaves at once, and the client waits (KIP-219)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""SaslAuthenticate (key 36): versions 0-2, flexible from 2."""
+"""SaslAuthenticate (key 36): versions 0-2, flexible from 2.
+
+v0: SASL tokens in Kafka's framing (KIP-152)
+v1: how long the session lasts until the client has to authenticate again (KIP-368)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""SaslHandshake (key 17): versions 0-1, never flexible."""
+"""SaslHandshake (key 17): versions 0-1, never flexible.
+
+v0: the tokens that follow are bare, without Kafka's framing
+v1: the tokens that follow are SaslAuthenticate requests (KIP-152)
+No version can follow: clients up to 2.4 would take it for one they know (KAFKA-9577).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareAcknowledge (key 79): versions 1, flexible from 0."""
+"""ShareAcknowledge (key 79): version 1, flexible from 0.
+
+v1: accepts, releases or rejects acquired records (KIP-932)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ShareFetch (key 78): versions 1, flexible from 0."""
+"""ShareFetch (key 78): version 1, flexible from 0.
+
+v1: acquires records, and acknowledges earlier ones on the way (KIP-932)
+"""
 
 from __future__ import annotations
 

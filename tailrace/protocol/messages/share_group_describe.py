@@ -1,4 +1,7 @@
-"""ShareGroupDescribe (key 77): versions 1, flexible from 0."""
+"""ShareGroupDescribe (key 77): version 1, flexible from 0.
+
+v1: members of share groups and what they read (KIP-932)
+"""
 
 from __future__ import annotations
 

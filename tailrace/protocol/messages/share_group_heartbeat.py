@@ -1,4 +1,7 @@
-"""ShareGroupHeartbeat (key 76): versions 1, flexible from 0."""
+"""ShareGroupHeartbeat (key 76): version 1, flexible from 0.
+
+v1: a share group's join, heartbeat and leave (KIP-932)
+"""
 
 from __future__ import annotations
 

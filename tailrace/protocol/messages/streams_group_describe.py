@@ -1,4 +1,7 @@
-"""StreamsGroupDescribe (key 89): versions 0 (the last one unstable), flexible from 0."""
+"""StreamsGroupDescribe (key 89): version 0 (unstable), flexible from 0.
+
+v0: Kafka Streams groups, topology and tasks; unstable, not advertised (KIP-1071)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""StreamsGroupHeartbeat (key 88): versions 0 (the last one unstable), flexible from 0."""
+"""StreamsGroupHeartbeat (key 88): version 0 (unstable), flexible from 0.
+
+v0: a Kafka Streams member's topology and tasks; unstable, not advertised (KIP-1071)
+"""
 
 from __future__ import annotations
 

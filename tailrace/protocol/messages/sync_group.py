@@ -1,4 +1,10 @@
-"""SyncGroup (key 14): versions 0-5, flexible from 4."""
+"""SyncGroup (key 14): versions 0-5, flexible from 4.
+
+v1: throttle time
+v2: a throttled answer leaves at once, and the client waits (KIP-219)
+v3: group instance id (KIP-345)
+v5: protocol type and name, which must be those the broker knows (KIP-559)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""TxnOffsetCommit (key 28): versions 0-5, flexible from 3."""
+"""TxnOffsetCommit (key 28): versions 0-5, flexible from 3.
+
+v0: offsets that count when the transaction commits (KIP-98)
+v1: a throttled answer leaves at once, and the client waits (KIP-219)
+v2: leader epochs (KIP-320)
+v3: member, generation and group instance id, so that a consumer that lost its partitions is fenced (KIP-447)
+v4: TRANSACTION_ABORTABLE (KIP-890)
+v5: adds the offsets to the transaction as well (transactions v2, KIP-890)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""UnregisterBroker (key 64): versions 0, flexible from 0."""
+"""UnregisterBroker (key 64): version 0, flexible from 0.
+
+v0: forgets a broker that will not come back (KIP-631)
+"""
 
 from __future__ import annotations
 

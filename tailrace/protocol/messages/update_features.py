@@ -1,4 +1,9 @@
-"""UpdateFeatures (key 57): versions 0-2, flexible from 0."""
+"""UpdateFeatures (key 57): versions 0-2, flexible from 0.
+
+v0: finalizes the level of a feature (KIP-584)
+v1: validate only, and safe or unsafe downgrades (KIP-778)
+v2: one error for the request, no results for single features
+"""
 
 from __future__ import annotations
 

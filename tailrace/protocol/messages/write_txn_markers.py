@@ -1,4 +1,7 @@
-"""WriteTxnMarkers (key 27): versions 1, flexible from 1."""
+"""WriteTxnMarkers (key 27): version 1, flexible from 1.
+
+v1: a coordinator tells leaders to write commit and abort markers (KIP-98)
+"""
 
 from __future__ import annotations
 
