@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tailrace.protocol.buffers import Buffer
+from tailrace.protocol.codec_fault import describe_fault
 from tailrace.protocol.codec_source import FIXED_FORMATS, STRING_BYTES_MAX, SourceWriter
 from tailrace.protocol.errors import UnwritableMessage
 from tailrace.protocol.field_plan import FieldPlan, StructPlan
@@ -51,10 +52,12 @@ def _write(plan: StructPlan) -> SourceWriter:
         generator.flush()
         writer.line("return out")
     with writer.block("except errors as error:"):
-        writer.line(f"raise Unwritable({title!r} + f': {{error}}') from error")
+        writer.line("raise Unwritable(describe_fault(plan, m, error)) from error")
     writer.constants.update(
         errors=(struct.error, UnicodeEncodeError),
         Unwritable=UnwritableMessage,
+        describe_fault=describe_fault,
+        plan=plan,
         not_null=_not_null,
         not_here=_not_here,
         too_long=_too_long,

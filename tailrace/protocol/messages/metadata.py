@@ -4,7 +4,7 @@ v0: an empty list of topics asks for all
 v1: null asks for all and an empty list for none; racks, the controller, internal topics
 v2: the cluster's id (KIP-78)
 v3: throttle time
-v4: the client says whether a missing topic may be created (KIP-204)
+v4: the client says whether a missing topic may be created
 v5: offline replicas (KIP-112)
 v6: a throttled answer leaves at once, and the client waits (KIP-219)
 v7: leader epochs (KIP-320)
