@@ -54,7 +54,7 @@ def _write(plan: StructPlan) -> SourceWriter:
     with writer.block("except errors as error:"):
         writer.line("raise Unwritable(describe_fault(plan, m, error)) from error")
     writer.constants.update(
-        errors=(struct.error, UnicodeEncodeError),
+        errors=(struct.error, UnicodeEncodeError, TypeError, AttributeError),
         Unwritable=UnwritableMessage,
         describe_fault=describe_fault,
         plan=plan,

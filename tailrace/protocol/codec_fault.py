@@ -11,7 +11,7 @@ from typing import Any
 
 from tailrace.protocol.codec_source import FIXED_FORMATS
 from tailrace.protocol.field_plan import FieldPlan, StructPlan
-from tailrace.protocol.schema import Array, String, WireStruct, WireType
+from tailrace.protocol.schema import Array, Bytes, String, WireStruct, WireType
 
 
 def describe_fault(plan: StructPlan, message: WireStruct, error: Exception) -> str:
@@ -32,10 +32,15 @@ def _struct_fault(plan: StructPlan, value: WireStruct) -> str | None:
 def _field_fault(field: FieldPlan, content: Any) -> str | None:
     if content is None:
         return None
-    elements = content if isinstance(field.wire, Array) else [content]
+    is_array = isinstance(field.wire, Array)
+    if is_array and not hasattr(content, "__iter__"):
+        return f": {content!r:.100} is not a list"
+    elements: list[Any] = list(content) if is_array else [content]
     for index, element in enumerate(elements):
-        where = f"[{index}]" if isinstance(field.wire, Array) else ""
+        where = f"[{index}]" if is_array else ""
         if field.struct is not None:
+            if not isinstance(element, field.struct.cls):
+                return f"{where}: {element!r:.100} is not a {field.struct.cls.__name__}"
             fault = _struct_fault(field.struct, element)
             if fault is not None:
                 return f"{where}.{fault}"
@@ -49,8 +54,10 @@ def _fits(wire: WireType, content: Any) -> bool:
     try:
         if isinstance(wire, String):
             content.encode()
+        elif isinstance(wire, Bytes):
+            memoryview(content)
         elif type(wire) in FIXED_FORMATS:
             struct.pack(">" + FIXED_FORMATS[type(wire)], content)
-    except (struct.error, UnicodeEncodeError):
+    except (struct.error, UnicodeEncodeError, TypeError, AttributeError):
         return False
     return True

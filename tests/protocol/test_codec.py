@@ -45,6 +45,10 @@ from tailrace.protocol.varint import finish_unsigned_varint, read_unsigned_varin
          r"topics\[0\].partitions\[0\].fetch_offset: -9223372036854775809 does not fit into int64"),
         (FetchRequest(forgotten_topics_data=[ForgottenTopic(partitions=[1, 2**40])]), 7,
          r"forgotten_topics_data\[0\].partitions\[1\]: 1099511627776 does not fit into int32"),
+        (FetchRequest(rack_id=7), 11, "rack_id: 7 does not fit into string"),  # type: ignore[arg-type]
+        (FetchRequest(max_bytes="7"), 11, "max_bytes: '7' does not fit into int32"),  # type: ignore[arg-type]
+        (FetchRequest(topics=7), 11, "topics: 7 is not a list"),  # type: ignore[arg-type]
+        (FetchRequest(topics=[7]), 11, r"topics\[0\]: 7 is not a FetchTopic"),  # type: ignore[list-item]
         (FetchRequest(rack_id="\ud800"), 11, "rack_id: '.ud800' does not fit into string"),
         (FetchRequest(rack_id="a" * 32768), 11, "rack_id: a string of 32768 bytes; the limit is 32767"),
         (FetchRequest(rack_id="a" * 32768), 12, "rack_id: a string of 32768 bytes; the limit is 32767"),
