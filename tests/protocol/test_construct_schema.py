@@ -14,7 +14,7 @@ from tests.protocol.vectors import all_type_names, load_vectors
 
 
 @pytest.mark.parametrize("type_name", all_type_names())
-@settings(max_examples=25, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_codec_and_construct_agree(type_name: str, data: st.DataObject) -> None:
     cls = find_message_class(type_name)

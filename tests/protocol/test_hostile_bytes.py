@@ -7,14 +7,13 @@ import struct
 import time
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tailrace.protocol.api_keys import find_message_class
-from tailrace.protocol.codec import decode_message
+from tailrace.protocol.codec import decode_message, encode_message
 from tailrace.protocol.errors import MalformedFrame
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -39,10 +38,14 @@ def varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def try_decode(cls: type[Message], version: int, body: bytes) -> None:
-    """Decode, or fail with MalformedFrame; anything else that is raised is a finding."""
-    with suppress(MalformedFrame):
-        decode_message(cls, version, body)
+def check_decode(cls: type[Message], version: int, body: bytes) -> None:
+    """Decode or fail with MalformedFrame, anything else is a finding; what decodes must mean what it says."""
+    try:
+        message = decode_message(cls, version, body)
+    except MalformedFrame:
+        return
+    written = encode_message(message, version)
+    assert encode_message(decode_message(cls, version, written), version) == written
 
 
 def damaged(body: bytes, chance: random.Random) -> Iterator[bytes]:
@@ -66,7 +69,7 @@ def damaged(body: bytes, chance: random.Random) -> Iterator[bytes]:
 def test_damaged_messages_are_malformed_frames_or_other_messages(type_name: str) -> None:
     vectors = load_vectors()[type_name]
     for vector in vectors:  # Compiled before the measurement begins.
-        decode_message(vector.message_class, vector.version, vector.body)
+        check_decode(vector.message_class, vector.version, vector.body)
     chance = random.Random(type_name)
     tracemalloc.start()
     try:
@@ -75,7 +78,7 @@ def test_damaged_messages_are_malformed_frames_or_other_messages(type_name: str)
                 tracemalloc.reset_peak()
                 before = tracemalloc.get_traced_memory()[0]
                 begin = time.perf_counter()
-                try_decode(vector.message_class, vector.version, body)
+                check_decode(vector.message_class, vector.version, body)
                 assert time.perf_counter() - begin < SECONDS_MAX
                 assert tracemalloc.get_traced_memory()[1] - before < BYTES_MAX + 100 * len(body)
     finally:
@@ -87,7 +90,7 @@ def test_damaged_messages_are_malformed_frames_or_other_messages(type_name: str)
 def test_any_bytes_are_a_malformed_frame_or_a_message(data: st.DataObject) -> None:
     cls = find_message_class(data.draw(st.sampled_from(all_type_names())))
     version = data.draw(st.integers(cls.versions.first, cls.versions.last))
-    try_decode(cls, version, data.draw(st.binary(max_size=200)))
+    check_decode(cls, version, data.draw(st.binary(max_size=200)))
 
 
 @pytest.mark.parametrize("count", COUNTS)
