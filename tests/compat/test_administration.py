@@ -201,5 +201,6 @@ def test_kafka_python_administers_too(servers: str) -> None:
         wait_for(lambda: "by-kafka-python" in client.list_topics())
         client.delete_topics(["by-kafka-python"])
         wait_for(lambda: "by-kafka-python" not in client.list_topics())
+        assert client.describe_cluster()["brokers"]
     finally:
         client.close()

@@ -109,7 +109,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield process
 
 
-def kill_under_load(broker: BrokerProcess, *, is_idempotent: bool, kills: int, seed: int) -> None:
+def check_kills_under_load(broker: BrokerProcess, *, is_idempotent: bool, kills: int, seed: int) -> None:
     topic = "killed"
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(DEADLINE_S)
@@ -142,14 +142,14 @@ def check(load: Load, seen: dict[int, list[tuple[int, int]]], *, is_idempotent: 
 
 
 def test_an_idempotent_producer_survives_kills(broker: BrokerProcess) -> None:
-    kill_under_load(broker, is_idempotent=True, kills=8, seed=random.randrange(10**9))
+    check_kills_under_load(broker, is_idempotent=True, kills=8, seed=random.randrange(10**9))
 
 
 def test_nothing_acknowledged_is_lost_without_idempotence_either(broker: BrokerProcess) -> None:
-    kill_under_load(broker, is_idempotent=False, kills=5, seed=random.randrange(10**9))
+    check_kills_under_load(broker, is_idempotent=False, kills=5, seed=random.randrange(10**9))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(8))
 def test_two_hundred_kills(broker: BrokerProcess, batch: int) -> None:
-    kill_under_load(broker, is_idempotent=batch % 4 != 3, kills=25, seed=random.randrange(10**9))
+    check_kills_under_load(broker, is_idempotent=batch % 4 != 3, kills=25, seed=random.randrange(10**9))

@@ -121,7 +121,7 @@ async def test_a_thousand_idle_partitions_hold_no_descriptor(tmp_path: Path) -> 
     before = open_descriptors()
     for number in range(100):
         made(manager, TopicPartition("flights", number))
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # the garbage of an earlier test may go meanwhile
     await manager.stop()
 
 
