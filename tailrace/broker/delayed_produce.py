@@ -7,8 +7,9 @@ Partitions that have none when the time is over are answered REQUEST_TIMED_OUT; 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from tailrace.broker.partition import Partition
 from tailrace.broker.purgatory import DelayedOperation
@@ -16,75 +17,64 @@ from tailrace.broker.request import Answer, CloseConnection, Parked
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.produce import PartitionProduceResponse
 
+PendingAck: TypeAlias = tuple[Partition, PartitionProduceResponse, int]
+"""Records that were appended: where, what is answered about them, and the offset behind the last of them."""
 
-class PendingAck(NamedTuple):
-    """Records that were appended: where, what is answered about them, and the offset behind the last of them.
+_partition_of = operator.itemgetter(0)
 
-    `high_watermark_moved` says whether the append itself moved it.
+
+class DelayedProduce(DelayedOperation, ABC):
+    """Waits until every append in `pending` is acknowledged.
+
+    A subclass says how the answer is made. Tried at once, the request may be complete before anybody made a `Parked`
+    for it; then the handler answers, else `parked` gets the answer.
     """
 
-    partition: Partition
-    answer: PartitionProduceResponse
-    required_offset: int
-    high_watermark_moved: bool
+    __slots__ = ("acks", "has_errors", "parked", "pending")
 
-
-_PARTITION_OF = operator.attrgetter("partition")
-
-
-class DelayedProduce(DelayedOperation):
-    """Waits until every append of a request is acknowledged.
-
-    `make_answer` is called once, when all partitions are decided. Tried at once, it may be complete before anybody made
-    a `Parked` for it; the handler then answers itself.
-    """
-
-    __slots__ = ("_acks", "_make_answer", "_pending", "parked")
-
-    def __init__(
-        self, timeout_ms: float, pending: list[PendingAck], acks: int, make_answer: Callable[[], Answer]
-    ) -> None:
+    def __init__(self, timeout_ms: float, acks: int) -> None:
         super().__init__(timeout_ms)
-        self._pending = pending
-        self._acks = acks
-        self._make_answer = make_answer
+        self.acks = acks
+        self.pending: list[PendingAck] = []
+        self.has_errors = False
         self.parked: Parked | None = None
+
+    @abstractmethod
+    def make_answer(self) -> Answer:
+        """Make the answer, now that every partition is decided; may raise CloseConnection."""
 
     @property
     def keys(self) -> Iterator[Partition]:
         """The partitions whose high watermark decides; nothing is made of them unless somebody has to wait."""
-        return map(_PARTITION_OF, self._pending)
+        return map(_partition_of, self.pending)
 
     def try_complete(self) -> bool:
         """Complete when no partition is undecided any more."""
-        undecided: list[PendingAck] | None = None
-        for entry in self._pending:
-            partition, answer, required_offset, _ = entry
-            code = partition.acknowledgement(required_offset, self._acks)
+        undecided: list[PendingAck] = []
+        for entry in self.pending:
+            partition, answer, required_offset = entry
+            code = partition.acknowledgement(required_offset, self.acks)
             if code is None:
-                if undecided is None:
-                    undecided = []
                 undecided.append(entry)
             elif code:
                 answer.error_code = code
-        if undecided is not None:
-            self._pending = undecided
-            return False
-        self._pending = []
-        return self.force_complete()
+                self.has_errors = True
+        self.pending = undecided
+        return False if undecided else self.force_complete()
 
     def on_complete(self) -> None:
         """Answer; whatever is undecided now has timed out."""
-        for entry in self._pending:
-            entry.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        for _, answer, _ in self.pending:
+            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+            self.has_errors = True
         if self.parked is None:
             return
         try:
-            answer = self._make_answer()
+            response = self.make_answer()
         except CloseConnection as error:
             self.parked.fail(error)
         else:
-            self.parked.complete(answer)
+            self.parked.complete(response)
 
     def on_failure(self, error: Exception) -> None:
         """Pass on that deciding broke."""

@@ -76,6 +76,7 @@ class Partition:
         "leader_epoch",
         "leader_epoch_start_offset",
         "log",
+        "may_convert",
         "partition_epoch",
         "pending_isr",
         "replicas",
@@ -177,6 +178,7 @@ class Partition:
         """Go by another configuration of the topic from now on."""
         self.log.config = config
         self.flushes_by_count = config.flush_messages != NEVER_HELD
+        self.may_convert = config.compression_type != "producer"
         self._count_min_isr()
 
     def _count_min_isr(self) -> None:

@@ -17,10 +17,11 @@ from typing import NamedTuple
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
 from tailrace.broker.current_leader import current_leader
-from tailrace.broker.delayed_produce import DelayedProduce, PendingAck
+from tailrace.broker.delayed_produce import DelayedProduce
 from tailrace.broker.partition import ACKS_ALL, Partition
 from tailrace.broker.request import NO_RESPONSE, Answer, CloseConnection, ImmediateResult, Parked, Request, Result
-from tailrace.broker.topic_names import is_internal
+from tailrace.broker.request_batch import check_request_batch, has_producer_id, is_transactional
+from tailrace.broker.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.buffers import Buffer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
@@ -40,7 +41,6 @@ from tailrace.storage.log_errors import RecordsRejected
 
 LOGGER = logging.getLogger(__name__)
 
-ZSTD_VERSION_FIRST = 7
 LEADER_VERSION_FIRST = 10
 TOPIC_ID_VERSION_FIRST = 13
 ADMIN_CLIENT_ID = "__admin_client"
@@ -64,26 +64,16 @@ UNVERIFIED_TRANSACTION = (
 )
 """What Kafka says while it can't reach the coordinator; the code beside it is one that old producers retry, too."""
 
-_LENGTH_AT = 8
-_LENGTH_END = 12
-_BATCH_SIZE_MIN = 26
-"""Offset, length and the 14 bytes without which no record of any format is one."""
-_MAGIC_AT = 16
-_ATTRIBUTES_AT = 22
-_PRODUCER_ID_AT = 43
-_BATCH_OVERHEAD = 61
-_CODEC_MASK = 0x07
-_ZSTD = 4
-_TRANSACTIONAL = 0x10
-
 _NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
 """Nobody changes it, so all answers share it."""
 
 
 def handle(broker: Broker, request: Request[ProduceRequest]) -> Result:
     """Append what a producer sends, and answer when it is as safe as `acks` asks."""
-    if _has_transactional_batch(request.body) and not _may_write_transactions(broker, request):
-        return _answer_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+    for topic in request.body.topic_data:
+        for data in topic.partition_data:
+            if is_transactional(data.records) and not _may_write_transactions(broker, request):
+                return _answer_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
     return Production(broker, request).run()
 
 
@@ -101,19 +91,18 @@ class Conversion(NamedTuple):
     slot: int
 
 
-class Production:
-    """One produce request on its way through the broker."""
+class Production(DelayedProduce):
+    """One produce request on its way through the broker; it is its own delayed operation where it has to wait."""
 
-    __slots__ = ("_acks", "_appended", "_broker", "_conversions", "_has_errors", "_request", "_responses")
+    __slots__ = ("_broker", "_conversions", "_moved", "_request", "_responses")
 
     def __init__(self, broker: Broker, request: Request[ProduceRequest]) -> None:
+        super().__init__(request.body.timeout_ms, request.body.acks)
         self._broker = broker
         self._request = request
-        self._acks = request.body.acks
         self._responses: list[TopicProduceResponse] = []
-        self._appended: list[PendingAck] = []
+        self._moved: list[tuple[Partition, bool]] = []
         self._conversions: list[Conversion] | None = None
-        self._has_errors = False
 
     def run(self) -> Result:
         """Append to every partition; what needs another codec is converted on a thread first."""
@@ -153,14 +142,14 @@ class Production:
             answers.append(self._refused(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return
         records = data.records
-        code = check_request_records(self._request.api_version, records)
+        code = check_request_batch(self._request.api_version, records)
         if code or records is None:
             answers.append(self._refused(data.index, code or ErrorCode.INVALID_RECORD))
-        elif not -1 <= self._acks <= 1:
+        elif not -1 <= self.acks <= 1:
             answers.append(self._refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS))
-        elif is_internal(name) and self._request.client_id != ADMIN_CLIENT_ID:
+        elif name in INTERNAL_TOPICS and self._request.client_id != ADMIN_CLIENT_ID:
             answers.append(self._refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION))
-        elif records[_ATTRIBUTES_AT] & _TRANSACTIONAL and self._verifies_transactions():
+        elif is_transactional(records) and self._verifies_transactions():
             answers.append(self._refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, UNVERIFIED_TRANSACTION))
         else:
             try:
@@ -168,7 +157,7 @@ class Production:
                     partition = manager.partition(name, data.index)
                 if topic_id is not ZERO_UUID and partition.topic_id != topic_id:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"{partition.topic_partition} has another topic id")
-                if partition.log.needs_conversion(records):
+                if partition.may_convert and partition.log.needs_conversion(records):
                     self._convert_later(Conversion(partition, records, answers, len(answers)))
                     answers.append(_NOT_YET)
                     return
@@ -181,7 +170,7 @@ class Production:
         index = partition.topic_partition.partition
         partition.topic_metrics.total_produce_requests += 1
         try:
-            result, moved = self._broker.replica_manager.append(partition, records, acks=self._acks)
+            result, moved = self._broker.replica_manager.append(partition, records, acks=self.acks)
         except Exception as error:  # noqa: BLE001 - told apart, counted and logged in _failed
             return self._failed(partition, partition.topic_partition.topic, index, records, error)
         answer = PartitionProduceResponse(
@@ -192,7 +181,8 @@ class Production:
             log_start_offset=result.log_start_offset,
             record_errors=_NO_RECORD_ERRORS,
         )
-        self._appended.append(PendingAck(partition, answer, result.last_offset + 1, moved))
+        self.pending.append((partition, answer, result.last_offset + 1))
+        self._moved.append((partition, moved))
         return answer
 
     def _verifies_transactions(self) -> bool:
@@ -206,7 +196,7 @@ class Production:
 
     def _refused(self, index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
         """Answer what no log was asked about."""
-        self._has_errors = True
+        self.has_errors = True
         self._broker.metrics.record_error("Produce", code)
         return _error_answer(index, code, message)
 
@@ -214,7 +204,7 @@ class Production:
         self, partition: Partition | None, name: str, index: int, records: Buffer, error: Exception
     ) -> PartitionProduceResponse:
         """Answer an append that raised: an error of Kafka's table, or our own fault."""
-        self._has_errors = True
+        self.has_errors = True
         metrics = self._broker.metrics
         topic_metrics = self._broker.replica_manager.topic_metrics(name)
         answer = _error_answer(index, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -266,34 +256,30 @@ class Production:
         return self._finish()
 
     def _finish(self) -> ImmediateResult:
-        appended = self._appended
-        if not appended:
-            return self.answer()
+        """Wait where the acks ask for that, and tell those who wait for what was appended."""
         manager = self._broker.replica_manager
-        operation: DelayedProduce | None = None
-        if self._acks == ACKS_ALL or (self._acks and self._is_flushing()):
-            operation = DelayedProduce(self._request.body.timeout_ms, appended, self._acks, self.answer)
-            if not manager.produce_purgatory.try_complete_else_watch(operation, operation.keys):
-                operation.parked = Parked()
-        for partition, _, _, high_watermark_moved in appended:
+        if self._has_to_wait() and not manager.produce_purgatory.try_complete_else_watch(self, self.keys):
+            self.parked = Parked()
+        for partition, high_watermark_moved in self._moved:
             manager.appended(partition, high_watermark_moved=high_watermark_moved)
-        if operation is None or operation.parked is None:
-            return self.answer()
-        return operation.parked
+        return self.make_answer() if self.parked is None else self.parked
 
-    def _is_flushing(self) -> bool:
-        return any(entry.partition.is_flushing for entry in self._appended)
+    def _has_to_wait(self) -> bool:
+        """Whether the answer is a matter of followers or of the disk; with acks=all it is, though it may be settled."""
+        if self.acks == ACKS_ALL:
+            return bool(self.pending)
+        return self.acks != 0 and any(partition.is_flushing for partition, _, _ in self.pending)
 
-    def answer(self) -> Answer:
+    def make_answer(self) -> Answer:
         """Make the response of what every partition came to; nothing for acks=0."""
         request = self._request
         throttle_time_ms = self._broker.quotas.record_produce(request.connection, request.client_id, request.size_bytes)
         response = ProduceResponse(responses=self._responses, throttle_time_ms=throttle_time_ms)
-        if self._acks == 0:
-            if self._has_errors:
+        if self.acks == 0:
+            if self.has_errors:
                 raise CloseConnection(f"a produce request with acks=0 failed: {_errors_text(response)}")
             return NO_RESPONSE
-        if request.api_version >= LEADER_VERSION_FIRST:
+        if self.has_errors and request.api_version >= LEADER_VERSION_FIRST:
             self._name_leaders(response)
         return response
 
@@ -316,57 +302,13 @@ class Production:
                     )
 
 
-def check_request_records(version: int, records: Buffer | None) -> ErrorCode:
-    """Check that a partition was sent exactly one batch, of format 2, in a codec its version may use."""
-    size = 0 if records is None else len(records)
-    if records is None or size < _LENGTH_END:
-        return ErrorCode.INVALID_RECORD
-    batch_size = _LENGTH_END + int.from_bytes(records[_LENGTH_AT:_LENGTH_END], "big", signed=True)
-    if batch_size != size:
-        if batch_size < _BATCH_SIZE_MIN:
-            return ErrorCode.CORRUPT_MESSAGE
-        if batch_size > size or _has_second_batch(records, batch_size):
-            return ErrorCode.INVALID_RECORD
-    if batch_size <= _ATTRIBUTES_AT or records[_MAGIC_AT] < 2:
-        return ErrorCode.INVALID_RECORD
-    if records[_MAGIC_AT] != 2:
-        return ErrorCode.CORRUPT_MESSAGE
-    if version < ZSTD_VERSION_FIRST and records[_ATTRIBUTES_AT] & _CODEC_MASK == _ZSTD:
-        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    return ErrorCode.NONE
-
-
-def _has_second_batch(records: Buffer, first_size: int) -> bool:
-    """Say whether a whole batch follows the first; bytes that are none are ignored, as Kafka ignores them."""
-    left = len(records) - first_size
-    if left <= _MAGIC_AT:
-        return False
-    length = records[first_size + _LENGTH_AT : first_size + _LENGTH_END]
-    return _LENGTH_END + int.from_bytes(length, "big", signed=True) <= left
-
-
 def _unexpected_code(records: Buffer) -> ErrorCode:
     """Choose the answer to an append that failed by our own fault.
 
     An idempotent producer takes UNKNOWN_SERVER_ERROR for "was not appended" and goes on with the next sequence number;
     the batch may be in the log all the same. A retriable code has it sent again, and then the sequence decides.
     """
-    has_producer = len(records) >= _BATCH_OVERHEAD and records[_PRODUCER_ID_AT] < 0x80
-    return ErrorCode.KAFKA_STORAGE_ERROR if has_producer else ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def _has_transactional_batch(body: ProduceRequest) -> bool:
-    for topic in body.topic_data:
-        for data in topic.partition_data:
-            records = data.records
-            if (
-                records is not None
-                and len(records) > _ATTRIBUTES_AT
-                and records[_ATTRIBUTES_AT] & _TRANSACTIONAL
-                and records[_MAGIC_AT] == 2
-            ):
-                return True
-    return False
+    return ErrorCode.KAFKA_STORAGE_ERROR if has_producer_id(records) else ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _may_write_transactions(broker: Broker, request: Request[ProduceRequest]) -> bool:
