@@ -108,7 +108,7 @@ def report(console: Console, broker: BrokerProcess) -> None:
         lines = answer.read().decode().splitlines()
     for line in lines:
         if line.startswith("kafka_topic_partition_current_offset") and f'"{TOPIC}"' in line:
-            console.print(f"         {line}", highlight=False)
+            console.print(f"         {line}", highlight=False, soft_wrap=True)
 
 
 def main() -> int:
