@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import os
 import signal
 import sys
@@ -130,7 +131,15 @@ def _start_logging(level: str) -> None:
 def _run(loaded: LoadedConfig, started_at: float) -> int:
     import uvloop
 
+    _allow_many_files()
     return uvloop.run(_serve(loaded, started_at))
+
+
+def _allow_many_files() -> None:
+    """Raise the soft limit of open files to the hard one: an active segment holds two descriptors, a connection one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _serve(loaded: LoadedConfig, started_at: float) -> int:

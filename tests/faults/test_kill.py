@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,6 +73,14 @@ class Load:
                 self._producer.poll(0.01)
             self._producer.poll(0)
 
+    def wait_for_acknowledgements(self) -> None:
+        """Wait until the load flows again, so that every kill has something to lose."""
+        before = len(self.acknowledged)
+        deadline = time.monotonic() + DEADLINE_S
+        while len(self.acknowledged) == before and not self.fatal:
+            assert time.monotonic() < deadline, "nothing was acknowledged since the last start"
+            self._ending.wait(0.005)
+
     def end(self) -> None:
         """Stop sending, and wait until everything was delivered or given up."""
         self._ending.set()
@@ -119,7 +128,8 @@ def check_kills_under_load(broker: BrokerProcess, *, is_idempotent: bool, kills:
     pause = threading.Event()
     try:
         for _ in range(kills):
-            pause.wait(chance.uniform(0, 0.4))
+            load.wait_for_acknowledgements()
+            pause.wait(chance.uniform(0, 0.3))
             broker.kill()
             broker.start()
     finally:
