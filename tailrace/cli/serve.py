@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import resource
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
