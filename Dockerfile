@@ -10,10 +10,12 @@ FROM python:3.13-slim
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir /wheels/*.whl \
     && rm -rf /wheels \
-    && useradd --system --uid 10001 --no-create-home tailrace \
+    && useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin tailrace \
     && install --directory --owner=tailrace --group=tailrace /data
 USER tailrace
 VOLUME /data
-EXPOSE 9092 9404
+# Prometheus scrapes from outside the container; on a host of its own the broker keeps its metrics to loopback.
+ENV TAILRACE_METRICS_HOST=0.0.0.0
+EXPOSE 9092 9308
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["tailrace", "serve", "--data-dir", "/data"]
