@@ -35,7 +35,8 @@ def truncate_to(log: Log, offset: int) -> bool:
         first_removed = log.segment_slot(offset) + 1
         removed = log.remove_segments(first_removed, len(log.segments))
         log.context.before_truncation(log, _new_end(log.active, offset))
-        delete_segments(log, removed)
+        # The last one first: should the process die meanwhile, what is left has no hole.
+        delete_segments(log, removed[::-1])
         log.active.truncate_to(offset)
         log.log_end_offset = log.active.next_offset()
         _settle(log)
@@ -73,7 +74,7 @@ def truncate_fully_and_start_at(log: Log, offset: int) -> None:
     try:
         log.context.before_truncation(log, 0)
         removed = log.remove_segments(0, len(log.segments))
-        delete_segments(log, removed)
+        delete_segments(log, removed[::-1])
         log.add_segment(offset)
         log.log_start_offset = log.log_end_offset = offset
         _settle(log)
