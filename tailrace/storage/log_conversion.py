@@ -1,8 +1,8 @@
 """Making of produced records what the topic wants to store: another codec, or today's format of an old one.
 
-Lives here: when a conversion is needed, and the conversion, which decodes every record and makes one new batch that
-keeps producer id, epoch, sequence and the transactional mark. Promises to touch nothing but its arguments, so it runs
-on a thread. Leaves the checks of the result to `log_validator`.
+Lives here: when a conversion is needed, and into what. The conversion itself decodes every record, within a bound for
+all of them, and is `protocol.records.conversion`'s. Promises to touch nothing but its arguments, so it runs on a
+thread. Leaves the checks of the result to `log_validator`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,11 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import MalformedFrame
 from tailrace.protocol.records.batch_header import (
     COMPRESSION_MASK,
-    BatchHeader,
     TimestampType,
-    check_crc,
     read_batch_header,
 )
 from tailrace.protocol.records.compression import Compression
-from tailrace.protocol.records.reader import read_batch, read_records
-from tailrace.protocol.records.record import Record
-from tailrace.protocol.records.writer import write_batch
+from tailrace.protocol.records.conversion import convert_records
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.log_config import LogConfig
 from tailrace.storage.log_errors import RecordsRejected
@@ -47,50 +43,34 @@ def needs_conversion(records: Buffer, config: LogConfig) -> bool:
 
 
 def convert(records: Buffer, config: LogConfig, topic_partition: TopicPartition) -> bytearray:
-    """Give the records as one batch of format 2 in the topic's codec."""
+    """Give the records as one batch of format 2 in the topic's codec; old offsets are counted anew from 0."""
+    is_old = records[_MAGIC_AT] in (0, 1)
+    timestamp_type = TimestampType.CREATE_TIME
+    codec = _codec(records, config)
     try:
-        if records[_MAGIC_AT] in (0, 1):
-            return _upgrade(list(read_records(records)), config, _old_codec(records))
-        header = read_batch_header(records)
-        check_crc(records, 0, header)
-        if header.size != len(records):
-            raise MalformedFrame(f"one record batch of {header.size} bytes was expected, not {len(records)} bytes")
-        return _recompress(records, header, config)
+        if not is_old:
+            header = read_batch_header(records)
+            timestamp_type = header.timestamp_type
+            if header.size != len(records):
+                raise MalformedFrame(f"one record batch of {header.size} bytes was expected, not {len(records)} bytes")
+        return convert_records(
+            records,
+            compression=codec,
+            level=_level(codec, config),
+            timestamp_type=timestamp_type,
+            keep_offsets=not is_old,
+        )
     except MalformedFrame as error:
         raise RecordsRejected(ErrorCode.INVALID_RECORD, f"{error} in topic partition {topic_partition}") from error
 
 
-def _recompress(records: Buffer, header: BatchHeader, config: LogConfig) -> bytearray:
-    codec = _CODECS.get(config.compression_type, header.compression)
-    return write_batch(
-        read_batch(records, 0, header, stored_timestamps=True),
-        base_offset=header.base_offset,
-        compression=codec,
-        level=_level(codec, config),
-        last_offset=header.last_offset,
-        max_timestamp=header.max_timestamp,
-        timestamp_type=header.timestamp_type,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        leader_epoch=header.partition_leader_epoch,
-        is_transactional=header.is_transactional,
-        is_control=header.is_control,
-    )
-
-
-def _upgrade(records: list[Record], config: LogConfig, codec: Compression) -> bytearray:
-    """Make messages of format 0 or 1 a batch; their offsets were the producer's guess and are counted from 0."""
-    for offset, record in enumerate(records):
-        record.offset = offset
-    wanted = _CODECS.get(config.compression_type, codec)
-    return write_batch(
-        records, compression=wanted, level=_level(wanted, config), timestamp_type=TimestampType.CREATE_TIME
-    )
-
-
-def _old_codec(records: Buffer) -> Compression:
-    number = records[_MAGIC_AT + 1] & COMPRESSION_MASK
+def _codec(records: Buffer, config: LogConfig) -> Compression:
+    """Give the topic's codec, or the one the records came in; an unknown one is left to the reading of them."""
+    wanted = _CODECS.get(config.compression_type)
+    if wanted is not None:
+        return wanted
+    attributes = records[_MAGIC_AT + 1] if records[_MAGIC_AT] in (0, 1) else records[_ATTRIBUTES_AT]
+    number = attributes & COMPRESSION_MASK
     return Compression(number) if number in _KNOWN else Compression.NONE
 
 
