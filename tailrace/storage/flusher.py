@@ -104,8 +104,8 @@ class Flusher:
     def finish(self, plan: FlushPlan, seconds: float) -> None:
         """Note what a sync has covered."""
         self._log.context.on_flush(seconds)
-        self._flushed_segment_base = plan.active.base_offset
         if plan.truncations == self._truncations:
+            self._flushed_segment_base = plan.active.base_offset
             self.recovery_point = max(self.recovery_point, plan.end_offset)
         self.last_flush_ms = self._log.context.clock.time_ms()
 
@@ -113,3 +113,4 @@ class Flusher:
         """Note that the log now ends at `offset`; what a running sync covers may be gone and written anew."""
         self._truncations += 1
         self.recovery_point = min(self.recovery_point, offset)
+        self._flushed_segment_base = -1  # The next segment may have the name of one that went.
