@@ -229,6 +229,22 @@ class CoordinatorLog:
 
     # Waiting for the high watermark
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether something was written that is not committed yet."""
+        return bool(self._uncommitted)
+
+    def after_commits(self, on_done: OnDone) -> None:
+        """Call `on_done` when everything written so far is committed; at once where it is."""
+        if self.state is not CoordinatorState.ACTIVE:
+            on_done(ErrorCode.NOT_COORDINATOR)
+            return
+        if not self._uncommitted:
+            on_done(ErrorCode.NONE)
+            return
+        deadline = self._clock.monotonic() + self._timeout_ms / 1000
+        self._uncommitted.append(_Uncommitted(self._uncommitted[-1].required_offset, deadline, None, on_done))
+
     def _settle(self) -> bool:
         """Tell those whose records are committed; True where nobody waits any more."""
         uncommitted = self._uncommitted

@@ -121,6 +121,12 @@ class Parked:
         self.error = error
         self._tell()
 
+    def result(self) -> Answer | Parked:
+        """Give what a handler returns: the answer where it is there already, else itself; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self if self.answer is None else self.answer
+
     def add_done_callback(self, callback: Callable[[Parked], object]) -> None:
         """Call `callback(self)` when the answer is there; at once if it is there already."""
         if self.is_done:

@@ -50,7 +50,11 @@ def pending_timer(member_id: str) -> str:
 
 @dataclass(slots=True)
 class ClassicGroup:
-    """See the module's docstring. Timer and timeout values are milliseconds."""
+    """See the module's docstring. Timer and timeout values are milliseconds.
+
+    `state_since_ms` is when the state last changed, by the wall clock; whoever has a clock keeps it, and it is written
+    down with the group, because offsets expire by it.
+    """
 
     group_id: str
     initial_rebalance_delay_ms: int
@@ -60,6 +64,7 @@ class ClassicGroup:
     protocol_type: str | None = None
     protocol_name: str | None = None
     leader: str | None = None
+    state_since_ms: int = -1
     members: dict[str, ClassicMember] = field(default_factory=dict[str, ClassicMember])
     static_members: dict[str, str] = field(default_factory=dict[str, str])
     pending_members: set[str] = field(default_factory=set[str])
@@ -87,11 +92,16 @@ class ClassicGroup:
         return candidates
 
     def supports(self, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
-        """Whether somebody with these protocols can be in the group."""
+        """Whether somebody with these protocols can be in the group.
+
+        An empty group takes what comes; while others are on their way out or in, its protocol type is decided.
+        """
         names = {protocol.name for protocol in protocols}
-        if not self.members:
+        if self.state is ClassicState.EMPTY:
             return bool(protocol_type) and bool(names)
-        return protocol_type == self.protocol_type and bool(names & self.candidate_protocols())
+        if protocol_type != self.protocol_type:
+            return False
+        return bool(names & self.candidate_protocols()) if self.members else bool(names)
 
     def select_protocol(self) -> str:
         """Count the members' votes; the earliest of equals wins."""
@@ -147,6 +157,9 @@ class ClassicGroup:
         member.member_id = new_id
         self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
         self.static_members[instance_id] = new_id
+        if old_id in self.pending_syncs:
+            self.pending_syncs.discard(old_id)
+            self.pending_syncs.add(new_id)
         if self.leader == old_id:
             self.leader = new_id
         return effects
@@ -156,7 +169,8 @@ class ClassicGroup:
         """End the member's parked requests with an error."""
         effects: list[Effect] = []
         if member.joining is not None:
-            response = JoinGroupResponse(member_id=member.member_id, error_code=code)
+            member_id = "" if code is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
+            response = JoinGroupResponse(member_id=member_id, error_code=code)
             effects.append(Answer(member.joining, response))
             member.joining = None
         if member.syncing is not None:

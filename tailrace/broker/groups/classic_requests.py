@@ -7,7 +7,8 @@ event's fields, so that nothing below asks for a version number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tailrace.broker.groups.classic_group import (
@@ -20,6 +21,7 @@ from tailrace.broker.groups.classic_member import ClassicMember
 from tailrace.broker.groups.effects import Answer, CancelTimer, Effect, Persist, SetTimer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from tailrace.protocol.messages.leave_group import MemberIdentity
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
@@ -66,10 +68,13 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class StaticReplacement:
-    """The ticket of a static member that came back under a new id while the group was stable."""
+    """The ticket of a static member that came back under a new id while the group was stable.
+
+    `before` is the member as it was, which it is again if its new id could not be written down.
+    """
 
     instance_id: str
-    old_id: str
+    before: ClassicMember
     new_id: str
     reply: Any
     response: JoinGroupResponse
@@ -88,14 +93,14 @@ class AssignmentStored:
 def join(group: ClassicGroup, event: Joining) -> list[Effect]:
     """JoinGroup."""
     request = event.request
+    if not group.accepts(request.member_id):
+        return _turn_away(group, event)
     if group.state is ClassicState.DEAD:
         return event.refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not group.supports(request.protocol_type, request.protocols):
         return event.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if request.member_id:
         return _join_known(group, event)
-    if not group.accepts(""):
-        return event.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
     if request.group_instance_id is not None:
         return _join_new_static(group, event, request.group_instance_id)
     if event.needs_known_id:
@@ -105,20 +110,28 @@ def join(group: ClassicGroup, event: Joining) -> list[Effect]:
     return _add_and_rebalance(group, event, event.new_member_id)
 
 
+def _turn_away(group: ClassicGroup, event: Joining) -> list[Effect]:
+    """Refuse who finds no room; a member that came too late to its place in a smaller group has lost it."""
+    member_id = event.request.member_id
+    effects = event.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    if member_id in group.members:
+        effects += group.remove(member_id)
+    if member_id in group.pending_members:
+        group.pending_members.discard(member_id)
+        effects.append(CancelTimer(pending_timer(member_id)))
+    return effects + group.maybe_complete_join()
+
+
 def _join_known(group: ClassicGroup, event: Joining) -> list[Effect]:
     request = event.request
     member_id = request.member_id
     if member_id in group.pending_members:
         if request.group_instance_id is not None:
             return event.refuse(ErrorCode.UNKNOWN_MEMBER_ID)
-        if not group.accepts(member_id):
-            return event.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
         return [CancelTimer(pending_timer(member_id)), *_add_and_rebalance(group, event, member_id)]
     refusal = membership_error(group, member_id, request.group_instance_id)
     if refusal is not ErrorCode.NONE:
         return event.refuse(refusal)
-    if not group.accepts(member_id):
-        return event.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED)
     member = group.members[member_id]
     has_changed = member.protocols != list(request.protocols)
     if group.state is ClassicState.EMPTY:
@@ -134,26 +147,22 @@ def _join_new_static(group: ClassicGroup, event: Joining, instance_id: str) -> l
     old_id = group.static_members.get(instance_id)
     if old_id is None:
         return _add_and_rebalance(group, event, event.new_member_id)
+    before = replace(group.members[old_id], joining=None, syncing=None)
     old_leader = group.leader
     effects = group.replace_static(instance_id, event.new_member_id)
     member = group.members[event.new_member_id]
-    was_new = member.is_new
     effects += _update(group, member, event)
-    if group.state is not ClassicState.STABLE:
-        return effects + group.rebalance()
-    if group.select_protocol() != group.protocol_name:
+    if group.state is not ClassicState.STABLE or group.select_protocol() != group.protocol_name:
         return effects + group.rebalance()
     # The group goes on as it is: the member only learns its new id. A leader before version 9 must not believe that it
     # leads, or it would assign, so it is told the leader's id of before.
     member.joining = None
-    member.is_new = was_new
     response = group.joined_response(member, skip_assignment=member.member_id == group.leader)
     if not event.can_skip_assignment:
-        response = group.joined_response(member)
+        response.skip_assignment = False
         response.leader = old_leader or ""
         response.members = []
-    replacement = StaticReplacement(instance_id, old_id, member.member_id, event.reply, response)
-    return [*effects, group.start_session(member), Persist(replacement)]
+    return [*effects, Persist(StaticReplacement(instance_id, before, member.member_id, event.reply, response))]
 
 
 def _add_and_rebalance(group: ClassicGroup, event: Joining, member_id: str) -> list[Effect]:
@@ -165,16 +174,18 @@ def _add_and_rebalance(group: ClassicGroup, event: Joining, member_id: str) -> l
 
 
 def _update(group: ClassicGroup, member: ClassicMember, event: Joining) -> list[Effect]:
-    """Take over what the request says; an earlier join of the same member that still waits is answered first."""
+    """Take over what the request says.
+
+    An earlier join of the same member that still waits is answered first: its client has given it up, or it would not
+    have sent another one. Kafka forgets it, and can, because it reads nothing behind a request that waits.
+    """
     effects: list[Effect] = []
     if member.joining is not None:
-        stale = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        stale = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         effects.append(Answer(member.joining, stale))
     member.protocols = list(event.request.protocols)
     member.rebalance_timeout_ms = event.rebalance_timeout_ms
     member.session_timeout_ms = event.request.session_timeout_ms
-    member.client_id = event.client_id
-    member.client_host = event.client_host
     member.joining = event.reply
     return [*effects, group.start_session(member)]
 
@@ -258,10 +269,22 @@ def _static_replacement_stored(group: ClassicGroup, ticket: StaticReplacement, e
     if error is ErrorCode.NONE:
         return [Answer(ticket.reply, ticket.response)]
     effects: list[Effect] = []
+    before = ticket.before
     if group.static_members.get(ticket.instance_id) == ticket.new_id:
-        effects += group.replace_static(ticket.instance_id, ticket.old_id)
-        effects.append(group.start_session(group.members[ticket.old_id]))
-    refusal = JoinGroupResponse(member_id="", error_code=error)
+        effects += group.replace_static(ticket.instance_id, before.member_id)
+        member = group.members[before.member_id]
+        member.protocols = before.protocols
+        member.rebalance_timeout_ms = before.rebalance_timeout_ms
+        member.session_timeout_ms = before.session_timeout_ms
+        effects.append(group.start_session(member))
+    told = ticket.response
+    refusal = JoinGroupResponse(
+        error_code=error,
+        generation_id=told.generation_id,
+        protocol_type=told.protocol_type,
+        protocol_name=told.protocol_name,
+        leader=told.leader,
+    )
     return [*effects, Answer(ticket.reply, refusal)]
 
 
@@ -283,28 +306,47 @@ def heartbeat(
     return ErrorCode.NONE, [session]
 
 
-def leave(group: ClassicGroup, member_id: str, instance_id: str | None) -> tuple[ErrorCode, list[Effect]]:
-    """One member of a LeaveGroup: give its answer's code, and the effects.
+def leave(group: ClassicGroup, identities: Sequence[MemberIdentity]) -> tuple[list[ErrorCode], list[Effect]]:
+    """LeaveGroup: give the answer's code for each member, and the effects.
 
-    A static member may be named by its instance id alone: so an operator removes it (KIP-345).
+    The members go together, and one rebalance follows. A static member may be named by its instance id alone: so an
+    operator removes it (KIP-345).
     """
     if group.state is ClassicState.DEAD:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-    if instance_id is not None and not member_id:
-        known_id = group.static_members.get(instance_id)
-        if known_id is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID, []
-        return ErrorCode.NONE, group.remove(known_id) + group.rebalance()
-    if instance_id is None and member_id in group.pending_members:
+        return [ErrorCode.COORDINATOR_NOT_AVAILABLE] * len(identities), []
+    codes: list[ErrorCode] = []
+    effects: list[Effect] = []
+    for identity in identities:
+        code, removal = _remove(group, identity.member_id, identity.group_instance_id)
+        codes.append(code)
+        effects += removal
+    if ErrorCode.NONE in codes:
+        effects += group.maybe_complete_join() if group.state is ClassicState.PREPARING_REBALANCE else _shrunk(group)
+    return codes, effects
+
+
+def _remove(group: ClassicGroup, member_id: str, instance_id: str | None) -> tuple[ErrorCode, list[Effect]]:
+    if not member_id:
+        known_id = group.static_members.get(instance_id or "")
+        return (ErrorCode.UNKNOWN_MEMBER_ID, []) if known_id is None else (ErrorCode.NONE, group.remove(known_id))
+    if member_id in group.pending_members:
         group.pending_members.discard(member_id)
-        return ErrorCode.NONE, [CancelTimer(pending_timer(member_id)), *group.maybe_complete_join()]
+        return ErrorCode.NONE, [CancelTimer(pending_timer(member_id))]
     code = membership_error(group, member_id, instance_id)
-    if code is not ErrorCode.NONE:
-        return code, []
-    return ErrorCode.NONE, group.remove(member_id) + group.rebalance()
+    return (code, []) if code is not ErrorCode.NONE else (code, group.remove(member_id))
 
 
-# Timers
+def _shrunk(group: ClassicGroup) -> list[Effect]:
+    return group.rebalance() if group.is_in(ClassicState.STABLE, ClassicState.COMPLETING_REBALANCE) else []
+
+
+# Timers and loading
+
+
+def loaded(group: ClassicGroup) -> list[Effect]:
+    """The group was read from the log: its members' sessions begin, and too large a group rebalances."""
+    effects = [group.start_session(member) for member in group.members.values()]
+    return effects + group.rebalance() if len(group.members) > group.size_max else effects
 
 
 def session_expired(group: ClassicGroup, member_id: str) -> list[Effect]:

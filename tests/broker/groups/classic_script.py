@@ -14,6 +14,7 @@ from tailrace.broker.groups.classic_requests import AssignmentStored, Joining, S
 from tailrace.broker.groups.effects import Answer, CancelTimer, Effect, Persist, SetTimer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from tailrace.protocol.messages.leave_group import MemberIdentity
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 Fields = dict[str, str]
@@ -91,8 +92,10 @@ class _Script:
         return [code.name, *self.told(effects)]
 
     def leave(self, fields: Fields) -> list[str]:
-        code, effects = classic_requests.leave(self.group, fields.get("member", ""), fields.get("instance"))
-        return [code.name, *self.told(effects)]
+        members = fields.get("member", "").split(",")
+        identities = [MemberIdentity(member_id=member, group_instance_id=fields.get("instance")) for member in members]
+        codes, effects = classic_requests.leave(self.group, identities)
+        return [" ".join(code.name for code in codes), *self.told(effects)]
 
     def stored(self, fields: Fields) -> list[str]:
         error = ErrorCode[fields.get("error", "NONE")]
