@@ -1,0 +1,1 @@
+"""What clients saw, written down, and what may not be in it."""
