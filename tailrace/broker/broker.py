@@ -15,11 +15,13 @@ from tailrace.clock import Clock
 if TYPE_CHECKING:  # the parts know handlers' types, and handlers know Broker: only the checker may see the circle
     from tailrace.broker.authorizer import Authorizer
     from tailrace.broker.fetch_session import FetchSessionCache
+    from tailrace.broker.groups.group_coordinator import GroupCoordinator
     from tailrace.broker.metadata_store import MetadataStore
     from tailrace.broker.metrics import BrokerMetrics
     from tailrace.broker.producer_ids import ProducerIds
     from tailrace.broker.quotas import Quotas
     from tailrace.broker.replica_manager import ReplicaManager
+    from tailrace.broker.transactions.transaction_coordinator import TransactionCoordinator
     from tailrace.settings.broker_config import BrokerConfig
     from tailrace.storage.log_manager import LogManager
 
@@ -45,6 +47,8 @@ class Broker:
     log_manager: LogManager
     replica_manager: ReplicaManager
     producer_ids: ProducerIds
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
     fetch_sessions: FetchSessionCache
     authorizer: Authorizer
     quotas: Quotas

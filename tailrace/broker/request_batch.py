@@ -19,6 +19,8 @@ _LENGTH_AT = 8
 _LENGTH_END = 12
 _MAGIC_AT = 16
 _ATTRIBUTES_AT = 22
+_PRODUCER = Struct(">43xqhi")
+"""Producer id, its epoch and the first record's sequence number."""
 _PRODUCER_ID_AT = 43
 _BATCH_OVERHEAD = 61
 _BATCH_SIZE_MIN = 26
@@ -59,6 +61,14 @@ def is_transactional(records: Buffer | None) -> bool:
 def has_producer_id(records: Buffer) -> bool:
     """Whether the batch comes from an idempotent producer."""
     return len(records) >= _BATCH_OVERHEAD and records[_PRODUCER_ID_AT] < 0x80
+
+
+def producer_of(records: Buffer) -> tuple[int, int, int]:
+    """Give producer id, epoch and first sequence number of a batch; -1 each where it has no producer id."""
+    if len(records) < _BATCH_OVERHEAD:
+        return -1, -1, -1
+    producer_id, producer_epoch, sequence = _PRODUCER.unpack_from(records)
+    return (producer_id, producer_epoch, sequence) if producer_id >= 0 else (-1, -1, -1)
 
 
 def _has_impossible_size(records: Buffer | None) -> bool:

@@ -20,6 +20,7 @@ from tailrace.broker.broker_identity import BrokerIdentity, ForeignDirectory, es
 from tailrace.broker.dispatch import Dispatcher
 from tailrace.broker.dynamic_config import effective_config, follow_dynamic_config
 from tailrace.broker.fetch_session import FetchSessionCache
+from tailrace.broker.groups.group_coordinator import GroupCoordinator
 from tailrace.broker.listener import find_canonical_host
 from tailrace.broker.listener_endpoints import advertise, needs_canonical_host
 from tailrace.broker.local_metadata_store import LocalMetadataStore
@@ -32,6 +33,7 @@ from tailrace.broker.producer_ids import ProducerIds
 from tailrace.broker.quotas import UnlimitedQuotas
 from tailrace.broker.replica_manager import ReplicaManager
 from tailrace.broker.topic_adoption import adopt_topics
+from tailrace.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tailrace.clock import Clock, TimerHandle
 from tailrace.protocol.api_keys import ApiKey
 from tailrace.settings.broker_config import BrokerConfig
@@ -164,6 +166,12 @@ class BrokerServer:
         producer_ids = ProducerIds(disk, metadata_directory(config), clock)
         producer_ids.start(log_manager.logs.values())
         stack.push_async_callback(producer_ids.stop)
+        groups = GroupCoordinator(replica_manager)
+        stack.push_async_callback(groups.stop)
+        groups.start()
+        transactions = TransactionCoordinator(replica_manager, producer_ids, groups)
+        stack.push_async_callback(transactions.stop)
+        transactions.start()
         log_manager.start()
         return Broker(
             node_id=identity.node_id,
@@ -174,6 +182,8 @@ class BrokerServer:
             log_manager=log_manager,
             replica_manager=replica_manager,
             producer_ids=producer_ids,
+            groups=groups,
+            transactions=transactions,
             fetch_sessions=FetchSessionCache(clock, slots_max=config.max_incremental_fetch_session_cache_slots),
             authorizer=AllowAllAuthorizer(),
             quotas=UnlimitedQuotas(),
@@ -241,6 +251,7 @@ class BrokerServer:
         network.stop_accepting()
         network.begin_drain()
         broker.replica_manager.fetch_purgatory.expire_all()
+        await broker.groups.stop()
         if not await network.drained(DRAIN_TIMEOUT_MS):
             await broker.replica_manager.stop()
             await network.drained(ANSWER_TIMEOUT_MS)

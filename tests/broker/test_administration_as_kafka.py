@@ -46,14 +46,9 @@ DEVIATIONS = {
     "261 fc": GROUPS_AT_ONCE,
     "262 fc": GROUPS_AT_ONCE,
     "263 fc": GROUPS_AT_ONCE,
-    "264 fc": NO_COORDINATOR,
-    "265 fc": NO_COORDINATOR,
-    "270 fc": NO_COORDINATOR,
-    "272 fc": NO_COORDINATOR,
     "274 fc": NO_COORDINATOR,
     "277 fc": NO_COORDINATOR,
     "281 fc": NO_COORDINATOR,
-    "282 fc": NO_COORDINATOR,
     "287 ask": "__consumer_offsets was deleted before, and Kafka made it again when a coordinator was looked for",
 }
 

@@ -305,7 +305,7 @@ async def test_a_transaction_that_no_coordinator_vouches_for(parts: Parts) -> No
     answer = sole(parts.answer(produce, produce_request("t", records, transactional_id="x"), 11))
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
     assert answer.error_message == (
-        "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
+        "Unable to verify the partition has been added to the transaction. Underlying error: NOT_COORDINATOR"
     )
     parts.authorizer.deny(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "x")
     denied = parts.answer(produce, produce_request("t", records, transactional_id="x"), 11)

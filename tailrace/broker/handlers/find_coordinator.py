@@ -3,21 +3,26 @@
 v0: groups only. v1: transactions too, throttle time. v3: flexible. v4: many keys at once (KIP-699). v5: producers learn
 of TRANSACTION_ABORTABLE (KIP-890). v6: share groups (KIP-932).
 
-Groups are coordinated by this broker, which is true of a cluster of one. The requests that a coordinator serves are not
-served yet, and ApiVersions says so: a consumer that assigns its partitions itself works with a group id, and one that
-commits or subscribes is told by its client library at once which API it misses, instead of looking for a coordinator
-without end. Transactions and share groups have no coordinator here until there is one: COORDINATOR_NOT_AVAILABLE.
+A group or a transactional id is coordinated by the leader of its partition of `__consumer_offsets` or
+`__transaction_state`; either topic is made when somebody first asks, and the answer waits for it, where Kafka has the
+client ask again. Share groups have no coordinator here until there is one: COORDINATOR_NOT_AVAILABLE.
 """
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from tailrace.broker.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from tailrace.broker.broker import Broker, Endpoint
-from tailrace.broker.request import Request
+from tailrace.broker.coordinator_topic import CoordinatorTopic
+from tailrace.broker.request import Request, Result
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.protocol.uuid import parse_uuid
+
+LOGGER = logging.getLogger(__name__)
 
 GROUP = 0
 TRANSACTION = 1
@@ -27,8 +32,41 @@ BATCH_VERSION_FIRST = 4
 SHARE_VERSION_FIRST = 6
 
 
-def handle(broker: Broker, request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
+def handle(broker: Broker, request: Request[FindCoordinatorRequest]) -> Result:
     """Say where each key is coordinated, or why nobody can say."""
+    topic = _topic(broker, request.body.key_type)
+    if topic is not None and not topic.exists:
+        return _create_topic_and_answer(broker, request, topic)
+    return _answer(broker, request)
+
+
+def _topic(broker: Broker, kind: int) -> CoordinatorTopic[Any] | None:
+    if kind == GROUP:
+        return broker.groups.topic
+    return broker.transactions.topic if kind == TRANSACTION else None
+
+
+async def _create_topic_and_answer(
+    broker: Broker, request: Request[FindCoordinatorRequest], topic: CoordinatorTopic[Any]
+) -> FindCoordinatorResponse:
+    keys = request.body.coordinator_keys if request.api_version >= BATCH_VERSION_FIRST else [request.body.key]
+    if any(_is_allowed(broker, request, key) for key in keys):
+        try:
+            await topic.ensure_created()
+        except ApiError as error:
+            LOGGER.warning("%s could not be created: %s", topic.name, error)
+    return _answer(broker, request)
+
+
+def _is_allowed(broker: Broker, request: Request[FindCoordinatorRequest], key: str) -> bool:
+    try:
+        _check_access(broker, request, request.body.key_type, key)
+    except ApiError:
+        return False
+    return True
+
+
+def _answer(broker: Broker, request: Request[FindCoordinatorRequest]) -> FindCoordinatorResponse:
     throttle = broker.quotas.record_request(request.connection, request.client_id)
     if request.api_version >= BATCH_VERSION_FIRST:
         coordinators = [_find(broker, request, key) for key in request.body.coordinator_keys]
@@ -48,26 +86,28 @@ def error_response(
 
 def _find(broker: Broker, request: Request[FindCoordinatorRequest], key: str) -> Coordinator:
     try:
-        endpoint = _coordinator(broker, request, key)
+        node_id, endpoint = _coordinator(broker, request, key)
     except ApiError as error:
         return _failed(key, error)
-    return Coordinator(key=key, node_id=broker.node_id, host=endpoint.host, port=endpoint.port)
+    return Coordinator(key=key, node_id=node_id, host=endpoint.host, port=endpoint.port)
 
 
-def _coordinator(broker: Broker, request: Request[FindCoordinatorRequest], key: str) -> Endpoint:
+def _coordinator(broker: Broker, request: Request[FindCoordinatorRequest], key: str) -> tuple[int, Endpoint]:
     kind = request.body.key_type
     _check_access(broker, request, kind, key)
     if kind == SHARE:
         if request.api_version < SHARE_VERSION_FIRST:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         _check_share_key(key)
-    if kind != GROUP:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker coordinates consumer groups only.")
-    own = broker.metadata.brokers.get(broker.node_id)
-    endpoint = own.endpoint_for(request.connection.listener_name) if own is not None else None
+    topic = _topic(broker, kind)
+    if topic is None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "This broker does not coordinate share groups.")
+    node_id = topic.leader_of(key)
+    registration = broker.metadata.brokers.get(node_id)
+    endpoint = registration.endpoint_for(request.connection.listener_name) if registration is not None else None
     if endpoint is None:
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The broker has not registered yet.")
-    return endpoint
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator has no leader here yet.")
+    return node_id, endpoint
 
 
 def _check_access(broker: Broker, request: Request[FindCoordinatorRequest], kind: int, key: str) -> None:

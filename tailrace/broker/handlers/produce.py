@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import NamedTuple
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
 
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
@@ -20,8 +21,10 @@ from tailrace.broker.current_leader import current_leader
 from tailrace.broker.delayed_produce import DelayedProduce
 from tailrace.broker.partition import ACKS_ALL, Partition
 from tailrace.broker.request import NO_RESPONSE, Answer, CloseConnection, ImmediateResult, Parked, Request, Result
-from tailrace.broker.request_batch import check_request_batch, has_producer_id, is_transactional
+from tailrace.broker.request_batch import check_request_batch, has_producer_id, is_transactional, producer_of
 from tailrace.broker.topic_names import INTERNAL_TOPICS
+from tailrace.broker.transactions.transaction import ProducerIdAndEpoch
+from tailrace.broker.transactions.verification import Verification
 from tailrace.protocol.buffers import Buffer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
@@ -42,6 +45,9 @@ from tailrace.storage.log_errors import RecordsRejected
 LOGGER = logging.getLogger(__name__)
 
 LEADER_VERSION_FIRST = 10
+ABORTABLE_VERSION_FIRST = 11
+ADDING_VERSION_FIRST = 12
+"""From here on a produce request adds its partitions to the transaction itself."""
 TOPIC_ID_VERSION_FIRST = 13
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client that may write to internal topics: Kafka's own tools set this id."""
@@ -59,10 +65,15 @@ KNOWN_ERRORS = frozenset(
 )
 """Errors that `failed_produce_requests` does not count, as Kafka's meter does not."""
 
-UNVERIFIED_TRANSACTION = (
-    "Unable to verify the partition has been added to the transaction. Underlying error: COORDINATOR_NOT_AVAILABLE"
+COORDINATOR_AWAY = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
 )
-"""What Kafka says while it can't reach the coordinator; the code beside it is one that old producers retry, too."""
+"""What is no word about the transaction: nobody could be asked."""
 
 _NO_RECORD_ERRORS: list[BatchIndexAndErrorMessage] = []
 """Nobody changes it, so all answers share it."""
@@ -72,9 +83,37 @@ def handle(broker: Broker, request: Request[ProduceRequest]) -> Result:
     """Append what a producer sends, and answer when it is as safe as `acks` asks."""
     for topic in request.body.topic_data:
         for data in topic.partition_data:
-            if is_transactional(data.records) and not _may_write_transactions(broker, request):
-                return _answer_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+            if is_transactional(data.records):
+                return _handle_transactional(broker, request)
     return Production(broker, request).run()
+
+
+def _handle_transactional(broker: Broker, request: Request[ProduceRequest]) -> Result:
+    """Append records some of which belong to a transaction; all of those to one."""
+    transactional_id = request.body.transactional_id
+    if transactional_id is None or not broker.authorizer.authorize(
+        request.connection, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return _answer_all(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+    producers = {
+        producer_of(data.records)[:2]
+        for topic in request.body.topic_data
+        for data in topic.partition_data
+        if data.records is not None and is_transactional(data.records)
+    }
+    if len(producers) > 1:
+        message = "Transactional records contained more than one producer ID"
+        return _answer_all(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)
+    verification = Verification(
+        broker.transactions,
+        transactional_id=transactional_id,
+        producer=ProducerIdAndEpoch(*producers.pop()),
+        adds=request.api_version >= ADDING_VERSION_FIRST,
+        knows_abortable=request.api_version >= ABORTABLE_VERSION_FIRST,
+        config=broker.config,
+        clock=broker.clock,
+    )
+    return Production(broker, request, verification).run()
 
 
 def error_response(request: Request[ProduceRequest], code: ErrorCode, message: str | None) -> Answer:
@@ -82,8 +121,8 @@ def error_response(request: Request[ProduceRequest], code: ErrorCode, message: s
     return _answer_all(request, code, message)
 
 
-class Conversion(NamedTuple):
-    """Records that have to be made into another codec before they are appended, and where their answer goes."""
+class Deferred(NamedTuple):
+    """Records that can't be appended yet, and where their answer goes."""
 
     partition: Partition
     records: Buffer
@@ -94,20 +133,26 @@ class Conversion(NamedTuple):
 class Production(DelayedProduce):
     """One produce request on its way through the broker; it is its own delayed operation where it has to wait."""
 
-    __slots__ = ("_broker", "_conversions", "_moved", "_request", "_responses")
+    __slots__ = ("_broker", "_conversions", "_moved", "_request", "_responses", "_unverified", "_verification")
 
-    def __init__(self, broker: Broker, request: Request[ProduceRequest]) -> None:
+    def __init__(
+        self, broker: Broker, request: Request[ProduceRequest], verification: Verification | None = None
+    ) -> None:
         super().__init__(request.body.timeout_ms, request.body.acks)
         self._broker = broker
         self._request = request
         self._responses: list[TopicProduceResponse] = []
         self._moved: list[tuple[Partition, bool]] = []
-        self._conversions: list[Conversion] | None = None
+        self._conversions: list[Deferred] | None = None
+        self._verification = verification
+        self._unverified: list[Deferred] | None = None
 
     def run(self) -> Result:
         """Append to every partition; what needs another codec is converted on a thread first."""
         for topic in self._request.body.topic_data:
             self._responses.append(self._append_topic(topic))
+        if self._verification is not None and self._unverified is not None:
+            return self._verify(self._verification, self._unverified)
         return self._finish() if self._conversions is None else self._convert(self._conversions)
 
     def _append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
@@ -149,18 +194,17 @@ class Production(DelayedProduce):
             answers.append(self._refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS))
         elif name in INTERNAL_TOPICS and self._request.client_id != ADMIN_CLIENT_ID:
             answers.append(self._refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION))
-        elif is_transactional(records) and self._verifies_transactions():
-            answers.append(self._refused(data.index, ErrorCode.NOT_ENOUGH_REPLICAS, UNVERIFIED_TRANSACTION))
         else:
             try:
                 if partition is None:
                     partition = manager.partition(name, data.index)
                 if topic_id is not ZERO_UUID and partition.topic_id != topic_id:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"{partition.topic_partition} has another topic id")
-                if partition.may_convert and partition.log.needs_conversion(records):
-                    self._convert_later(Conversion(partition, records, answers, len(answers)))
-                    answers.append(_NOT_YET)
-                    return
+                if self._verification is not None or partition.may_convert:
+                    deferred = Deferred(partition, records, answers, len(answers))
+                    if self._has_to_wait_its_turn(deferred):
+                        answers.append(_NOT_YET)
+                        return
             except ApiError as error:
                 answers.append(self._failed(partition, name, data.index, records, error))
                 return
@@ -169,10 +213,15 @@ class Production(DelayedProduce):
     def _append(self, partition: Partition, records: Buffer) -> PartitionProduceResponse:
         index = partition.topic_partition.partition
         partition.topic_metrics.total_produce_requests += 1
+        verification = self._verification
         try:
+            if verification is not None:
+                verification.check_sequence(partition.log, producer_of(records)[2])
             result, moved = self._broker.replica_manager.append(partition, records, acks=self.acks)
         except Exception as error:  # noqa: BLE001 - told apart, counted and logged in _failed
             return self._failed(partition, partition.topic_partition.topic, index, records, error)
+        if verification is not None:
+            verification.appended(partition.topic_partition)
         answer = PartitionProduceResponse(
             index=index,
             base_offset=result.first_offset,
@@ -185,12 +234,72 @@ class Production(DelayedProduce):
         self._moved.append((partition, moved))
         return answer
 
-    def _verifies_transactions(self) -> bool:
-        """Whether a coordinator has to vouch for records of a transaction before they are appended (KIP-890).
+    # What can't be appended at once
 
-        There is no transaction coordinator in this broker yet, so none can.
+    def _has_to_wait_its_turn(self, deferred: Deferred) -> bool:
+        """Whether the coordinator has to be asked first, or the records converted; they are kept for that."""
+        partition, records, _, _ = deferred
+        verification = self._verification
+        if verification is not None and is_transactional(records) and not verification.is_open_in(partition.log):
+            verification.tried(partition.topic_partition, producer_of(records)[2])
+            if self._unverified is None:
+                self._unverified = []
+            self._unverified.append(deferred)
+            return True
+        if partition.may_convert and partition.log.needs_conversion(records):
+            self._convert_later(deferred)
+            return True
+        return False
+
+    def _verify(self, verification: Verification, unverified: list[Deferred]) -> Result:
+        """Add all partitions that begin the transaction with this request, if that is its business, and append."""
+        if not verification.adds:
+            self._append_verified(verification, unverified, ErrorCode.NONE)
+        else:
+            outcome = verification.add([entry.partition.topic_partition for entry in unverified], is_patient=True)
+            if not isinstance(outcome, ErrorCode):
+                return self._append_when_added(verification, unverified, outcome)
+            self._append_verified(verification, unverified, outcome)
+        return self._finish() if self._conversions is None else self._convert(self._conversions)
+
+    async def _append_when_added(
+        self, verification: Verification, unverified: list[Deferred], outcome: Coroutine[Any, Any, ErrorCode]
+    ) -> ImmediateResult:
+        self._append_verified(verification, unverified, await outcome)
+        return self._finish() if self._conversions is None else await self._convert(self._conversions)
+
+    def _append_verified(self, verification: Verification, unverified: list[Deferred], outcome: ErrorCode) -> None:
+        for deferred in unverified:
+            partition, records, answers, slot = deferred
+            index = partition.topic_partition.partition
+            code = outcome or verification.check(partition.topic_partition)
+            if code:
+                answers[slot] = self._unverified_answer(index, code)
+            elif partition.is_removed:
+                answers[slot] = self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif partition.may_convert and partition.log.needs_conversion(records):
+                self._convert_later(deferred)
+            else:
+                answers[slot] = self._append(partition, records)
+
+    def _check_again(self, partition: Partition, records: Buffer) -> ErrorCode:
+        """Ask again where time has passed: the transaction may have ended meanwhile."""
+        verification = self._verification
+        if verification is None or not is_transactional(records) or verification.is_open_in(partition.log):
+            return ErrorCode.NONE
+        return verification.check(partition.topic_partition)
+
+    def _unverified_answer(self, index: int, code: ErrorCode) -> PartitionProduceResponse:
+        """Answer records that the coordinator does not vouch for.
+
+        Where it may do so in a moment, an older producer is told a code that it tries again whatever else it does.
         """
-        return self._broker.config.transaction_partition_verification_enable
+        adds = self._verification is not None and self._verification.adds
+        if code in COORDINATOR_AWAY or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+            message = "Unable to verify the partition has been added to the transaction. "
+            return self._refused(index, ErrorCode.NOT_ENOUGH_REPLICAS, f"{message}Underlying error: {code.name}")
+        is_unknown = code is ErrorCode.INVALID_TXN_STATE
+        return self._refused(index, code, "Partition was not added to the transaction" if is_unknown else None)
 
     # Answers that are errors
 
@@ -234,12 +343,12 @@ class Production(DelayedProduce):
 
     # What comes after the appends
 
-    def _convert_later(self, conversion: Conversion) -> None:
+    def _convert_later(self, conversion: Deferred) -> None:
         if self._conversions is None:
             self._conversions = []
         self._conversions.append(conversion)
 
-    async def _convert(self, conversions: list[Conversion]) -> ImmediateResult:
+    async def _convert(self, conversions: list[Deferred]) -> ImmediateResult:
         """Convert on a thread, one after the other, and append; the connection dispatches nothing meanwhile."""
         for partition, records, answers, slot in conversions:
             topic, index = partition.topic_partition
@@ -249,7 +358,10 @@ class Production(DelayedProduce):
                 answers[slot] = self._failed(partition, topic, index, records, error)
                 continue
             partition.topic_metrics.produce_message_conversions += 1
-            if partition.is_removed:
+            code = self._check_again(partition, records)
+            if code:
+                answers[slot] = self._unverified_answer(index, code)
+            elif partition.is_removed:
                 answers[slot] = self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 answers[slot] = self._append(partition, converted)
@@ -309,13 +421,6 @@ def _unexpected_code(records: Buffer) -> ErrorCode:
     the batch may be in the log all the same. A retriable code has it sent again, and then the sequence decides.
     """
     return ErrorCode.KAFKA_STORAGE_ERROR if has_producer_id(records) else ErrorCode.UNKNOWN_SERVER_ERROR
-
-
-def _may_write_transactions(broker: Broker, request: Request[ProduceRequest]) -> bool:
-    transactional_id = request.body.transactional_id
-    return transactional_id is not None and broker.authorizer.authorize(
-        request.connection, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
-    )
 
 
 def _error_answer(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:

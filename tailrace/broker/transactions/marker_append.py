@@ -58,7 +58,12 @@ class MarkerAppend(DelayedOperation):
     __slots__ = ("_moved", "_offsets", "_on_done", "_outcomes", "_pending", "_replicas", "_unanswered")
 
     def __init__(
-        self, replica_manager: ReplicaManager, offsets: OffsetPartitions, *, timeout_ms: float, on_done: OnMarkers
+        self,
+        replica_manager: ReplicaManager,
+        offsets: OffsetPartitions,
+        *,
+        timeout_ms: float,
+        on_done: OnMarkers,
     ) -> None:
         super().__init__(timeout_ms)
         self._replicas = replica_manager

@@ -18,6 +18,7 @@ from tailrace.broker.producer_ids import ProducerIds
 from tailrace.broker.replica_manager import ReplicaManager
 from tailrace.broker.topic_names import TRANSACTION_STATE_TOPIC
 from tailrace.broker.transactions.effects import Effect, TakeProducerId
+from tailrace.broker.transactions.first_sequences import FirstSequences
 from tailrace.broker.transactions.marker_append import OffsetPartitions
 from tailrace.broker.transactions.marker_writer import MarkerWriter
 from tailrace.broker.transactions.metadata import (
@@ -50,7 +51,9 @@ class TransactionCoordinator:
         self._replicas = replica_manager
         self._clock = replica_manager.clock
         self._producer_ids = producer_ids
+        self.offsets = offsets
         self._markers = MarkerWriter(replica_manager, offsets)
+        self.first_sequences = FirstSequences()
         config = replica_manager.config
         self.topic: CoordinatorTopic[TransactionShard] = CoordinatorTopic(
             TRANSACTION_STATE_TOPIC,
