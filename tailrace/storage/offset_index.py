@@ -15,9 +15,9 @@ from typing import NamedTuple
 from tailrace.storage.errors import CorruptFile
 from tailrace.storage.mapped_index import MappedIndex
 
-_ENTRY = Struct(">ii")
+_ENTRY = Struct(">iI")  # A position is below 2^31; read without sign, a damaged one lies behind the log, not before it.
 _OFFSET = Struct(">i")
-_POSITION = Struct(">i")
+_POSITION = Struct(">I")
 _CHECKED_AT_ONCE = 4096
 
 
@@ -86,7 +86,7 @@ class OffsetIndex(MappedIndex):
         if not self._entries:
             return
         first, last = self.entry(0), self.entry(self._entries - 1)
-        if first.offset < self.base_offset or first.position < 0:
+        if first.offset < self.base_offset:
             raise CorruptFile(self.path, f"begins with {tuple(first)}, before the base offset {self.base_offset}")
         if self._entries > 1 and (last.offset <= first.offset or last.position <= first.position):
             raise CorruptFile(self.path, f"ends with {tuple(last)}, which is not after its first entry {tuple(first)}")
@@ -99,7 +99,7 @@ class OffsetIndex(MappedIndex):
         mapping = self._mapped()
         for start in range(0, self._entries, _CHECKED_AT_ONCE):
             count = min(_CHECKED_AT_ONCE + 1, self._entries - start)
-            values = Struct(f">{2 * count}i").unpack_from(mapping, start * 8)
+            values = Struct(">" + "iI" * count).unpack_from(mapping, start * 8)
             for column in (values[::2], values[1::2]):
                 if any(map(ge, column, column[1:])):
                     raise CorruptFile(self.path, f"entries from {start} on are not in ascending order")

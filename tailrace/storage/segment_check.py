@@ -22,12 +22,19 @@ def verify(segment: Segment, start: int, end: int) -> None:
     view, size = segment.view, segment.size
     for low, high in ranges.unchecked(start, end):
         position = low
+        offset_min = segment.base_offset
         while position < high:
             span = read_span(view, position, size)
             if span is None:
                 raise SegmentDamaged(segment.log_path, position, "no record batch begins where one must")
             if not checksum_matches(view, span):
                 raise SegmentDamaged(segment.log_path, position, f"batch at offset {span.base_offset} fails its CRC")
+            if span.last_offset < offset_min or (span.magic == 2 and span.base_offset < offset_min):
+                # The base offset is not under the checksum: the broker sets it after the producer made the batch.
+                raise SegmentDamaged(
+                    segment.log_path, position, f"batch at offset {span.base_offset} where {offset_min} is due or later"
+                )
+            offset_min = span.last_offset + 1
             position += span.size
         ranges.mark(low, position)
     if not ranges.gaps:
