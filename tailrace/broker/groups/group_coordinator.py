@@ -16,10 +16,13 @@ from tailrace.broker.coordinator_log import CoordinatorLog, OnDone, Transactiona
 from tailrace.broker.coordinator_topic import CoordinatorTopic
 from tailrace.broker.groups import offset_requests
 from tailrace.broker.groups.classic_requests import Joining
+from tailrace.broker.groups.consumer_requests import Heartbeat, check_heartbeat
+from tailrace.broker.groups.consumer_services import ConsumerServices, offered_assignors
 from tailrace.broker.groups.group import Group
 from tailrace.broker.groups.group_expiry import expire
 from tailrace.broker.groups.group_shard import GroupShard
 from tailrace.broker.groups.hosted_classic import HostedClassicGroup, RebalanceCounts
+from tailrace.broker.groups.hosted_consumer import HeartbeatReply, TopicFilter
 from tailrace.broker.groups.offset_requests import AskedTopic, Committer, OffsetToCommit, OnFetched, PartitionResult
 from tailrace.broker.metadata_store import MetadataDelta
 from tailrace.broker.replica_manager import ReplicaManager
@@ -28,6 +31,8 @@ from tailrace.clock import TimerHandle
 from tailrace.protocol.coordinator.record_codec import GROUP_RECORDS
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
+from tailrace.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroupDescription
+from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tailrace.protocol.messages.describe_groups import DescribedGroup
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -35,7 +40,7 @@ from tailrace.protocol.messages.leave_group import MemberIdentity
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tailrace.protocol.records.compression import Compression
 from tailrace.protocol.records.control import EndTxnMarker
-from tailrace.protocol.uuid import random_uuid
+from tailrace.protocol.uuid import random_uuid, uuid_text
 
 LOGGER = logging.getLogger(__name__)
 
@@ -56,6 +61,7 @@ class GroupCoordinator:
         self._clock = replica_manager.clock
         config = replica_manager.config
         self.counts = RebalanceCounts()
+        self.services = ConsumerServices(replica_manager)
         self.topic: CoordinatorTopic[GroupShard] = CoordinatorTopic(
             GROUP_OFFSETS_TOPIC,
             table=GROUP_RECORDS,
@@ -87,7 +93,9 @@ class GroupCoordinator:
         await self.topic.stop()
 
     def _make_shard(self, log: CoordinatorLog) -> GroupShard:
-        return GroupShard(log, clock=self._clock, config=lambda: self._manager.config, counts=self.counts)
+        return GroupShard(
+            log, clock=self._clock, config=lambda: self._manager.config, counts=self.counts, services=self.services
+        )
 
     # Membership in the classic protocol
 
@@ -143,6 +151,30 @@ class GroupCoordinator:
         if group_id not in shard.groups:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
         return shard.classic_group(group_id).leave(identities)
+
+    # Membership in the consumer protocol
+
+    def consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        *,
+        version: int,
+        client_id: str,
+        client_host: str,
+        visible: TopicFilter,
+        reply: HeartbeatReply,
+    ) -> None:
+        """ConsumerGroupHeartbeat."""
+        check_heartbeat(request, version, offered_assignors(self._manager.config))
+        member_id = request.member_id or uuid_text(random_uuid())
+        event = Heartbeat(request, member_id, client_id, client_host)
+        self.topic.shard(request.group_id).consumers.heartbeat(event, visible=visible, reply=reply)
+
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescription:
+        """ConsumerGroupDescribe, of one group."""
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        return self.topic.shard(group_id).consumers.group(group_id).describe()
 
     # Groups
 
@@ -248,6 +280,10 @@ class GroupCoordinator:
     # What happens unasked
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
+        changed_topics = self.services.take_in(delta)
+        if changed_topics:
+            for shard in self.topic.shards():
+                shard.consumers.topics_changed(changed_topics)
         if delta.deleted_topics:
             for shard in self.topic.shards():
                 offset_requests.delete_topics(shard, [topic.name for topic in delta.deleted_topics])

@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from tailrace.broker.coordinator_log import CoordinatorLog, OnDone, TransactionalProducer
 from tailrace.broker.groups.classic_group import ClassicGroup
 from tailrace.broker.groups.classic_records import restore_group
+from tailrace.broker.groups.consumer_groups import ConsumerGroups
+from tailrace.broker.groups.consumer_replay import CONSUMER_RECORD_TYPES
+from tailrace.broker.groups.consumer_services import ConsumerServices
 from tailrace.broker.groups.group import Group, GroupType
 from tailrace.broker.groups.hosted_classic import HostedClassicGroup, RebalanceCounts
 from tailrace.broker.groups.offset_store import NO_TRANSACTION, OffsetStore
@@ -32,11 +35,18 @@ class GroupShard:
     """See the module's docstring. `groups` holds every group, of whichever protocol, by its id."""
 
     def __init__(
-        self, log: CoordinatorLog, *, clock: Clock, config: Callable[[], BrokerConfig], counts: RebalanceCounts
+        self,
+        log: CoordinatorLog,
+        *,
+        clock: Clock,
+        config: Callable[[], BrokerConfig],
+        counts: RebalanceCounts,
+        services: ConsumerServices,
     ) -> None:
         self.log = log
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
+        self.consumers = ConsumerGroups(self, services)
         self._clock = clock
         self._config = config
         self._counts = counts
@@ -182,6 +192,8 @@ class GroupShard:
             case GroupMetadataKey():
                 assert value is None or isinstance(value, GroupMetadataValue)
                 self._replay_classic(key.group, value)
+            case _ if key.record_type in CONSUMER_RECORD_TYPES:
+                self.consumers.replay(record)
             case _:
                 LOGGER.debug("a record of type %d at offset %d is passed over", key.record_type, offset)
 

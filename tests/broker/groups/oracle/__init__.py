@@ -1,0 +1,1 @@
+"""Apache Kafka's group coordinator as a judge: see `group_oracle`."""
