@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tailrace.broker.features import GROUP_VERSION, METADATA_VERSION
 from tailrace.broker.metadata_file import DamagedMetadata, StoredMetadata, decode_metadata, encode_metadata
 from tailrace.broker.metadata_image import MetadataImage
 from tailrace.broker.metadata_store import (
@@ -35,8 +36,9 @@ FILE_NAME = "tailrace-metadata.json"
 COPY_FILE_NAME = "tailrace-metadata.copy.json"
 FILE_BYTES_MAX = 256 * 1024 * 1024
 
-FEATURES: Mapping[str, int] = {"metadata.version": 27}
-"""The features of a new cluster: metadata.version 27 is Kafka 4.1's; groups and transactions bring their own."""
+FEATURES: Mapping[str, int] = {GROUP_VERSION: 1, METADATA_VERSION: 27}
+"""The features of a new cluster: those of Kafka 4.1. A cluster that an earlier version of Tailrace began gets those
+that it did not have; the levels that it has stay as they are."""
 
 
 class LocalMetadataStore:
@@ -67,6 +69,9 @@ class LocalMetadataStore:
                 f"{directory / FILE_NAME} is of node {stored.node_id} in cluster {stored.cluster_id},"
                 f" and this broker is node {node_id} in cluster {cluster_id}"
             )
+        if not FEATURES.keys() <= stored.image.features.keys():
+            stored = stored._replace(image=_with_new_features(stored.image))
+            _write(disk, directory, encode_metadata(stored))
         return cls(disk, directory, cluster_id=cluster_id, node_id=node_id, image=stored.image)
 
     @property
@@ -224,6 +229,13 @@ class LocalMetadataStore:
             except Exception:
                 # The change is durable: neither its author nor the other listeners may hear that it failed.
                 LOGGER.exception("a listener failed on %r", delta)
+
+
+def _with_new_features(image: MetadataImage) -> MetadataImage:
+    """Give the cluster the features that came since it began, and clients the news that there are other ones."""
+    features = {**FEATURES, **image.features}
+    LOGGER.info("the cluster's features are now %s", features)
+    return replace(image, features=features, features_epoch=image.features_epoch + 1)
 
 
 def read_stored_metadata(disk: Disk, directory: Path) -> StoredMetadata | None:

@@ -53,6 +53,17 @@ async def test_a_change_is_there_after_a_restart(tmp_path: Path) -> None:
     assert again.partition("b", -1) is None
 
 
+async def test_a_cluster_of_an_earlier_version_gets_the_features_that_it_lacks(tmp_path: Path) -> None:
+    earlier = MetadataImage(features={"metadata.version": 26}, features_epoch=4)
+    (tmp_path / FILE_NAME).write_bytes(encode_metadata(StoredMetadata(CLUSTER, 1, earlier)))
+
+    store = open_store(tmp_path)
+    assert store.features.items() >= {"group.version": 1, "metadata.version": 26}.items()
+    assert store.features_epoch == 5
+    again = open_store(tmp_path)
+    assert (again.features, again.features_epoch) == (store.features, 5), "it was done once"
+
+
 async def test_a_name_and_an_id_are_given_once(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     topics = [new_topic("a", number=2), new_topic("a", number=3), new_topic("b", number=4)]
