@@ -20,11 +20,15 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 from tailrace.protocol.buffers import Buffer
 from tailrace.storage.disk import Disk, DiskError, DiskFile
 
 PAGE_BYTES = 4096
+_FILE_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".deleted", ".tmp")
+"""Names that no directory has: there is nothing below them to look for."""
+T = TypeVar("T")
 
 
 class ProcessKilled(BaseException):
@@ -155,9 +159,7 @@ class FaultyDisk(Disk):
         inode = self._inodes[source.stat().st_ino] if source.is_file() else None
         super().rename(source, target, sync=False)
         self._changes.append(_NameChange(source, target, inode))
-        for path in list(self._allocated):
-            if path.is_relative_to(source):
-                self._allocated[target / path.relative_to(source)] = self._allocated.pop(path)
+        _move(self._allocated, source, target)
         if sync:
             self.sync_directory(target.parent)
             if source.parent != target.parent:
@@ -181,7 +183,8 @@ class FaultyDisk(Disk):
     def sync_directory(self, path: Path) -> None:
         """Make the changes of names in one directory durable; those in others stay where they are."""
         self.before("sync", path)
-        super().sync_directory(path)
+        if not path.is_dir():
+            raise DiskError("open", path, errno.ENOENT)
         with self._lock:
             waiting: list[_NameChange] = []
             for change in self._changes:
@@ -324,12 +327,21 @@ def _apply(names: dict[Path, int | None], change: _NameChange) -> None:
     if source is None and target is not None:
         names[target] = change.inode
     elif source is not None:
-        for path in [known for known in names if known.is_relative_to(source)]:
-            inode = names.pop(path)
-            if target is not None:
-                names[target / path.relative_to(source)] = inode
+        _move(names, source, target)
         if target is not None and change.inode is not None:
             names[target] = change.inode
+
+
+def _move(names: dict[Path, T], source: Path, target: Path | None) -> None:
+    """Rename a file, or a directory with all below it; without a target, remove it."""
+    if source.name.endswith(_FILE_SUFFIXES):
+        moved = [source] if source in names else []
+    else:
+        moved = [known for known in names if known.is_relative_to(source)]
+    for path in moved:
+        value = names.pop(path)
+        if target is not None:
+            names[target / path.relative_to(source)] = value
 
 
 def _mixture(synced: bytes, present: bytes, chance: random.Random) -> bytes:
