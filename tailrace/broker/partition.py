@@ -176,7 +176,7 @@ class Partition:
 
     def set_config(self, config: LogConfig) -> None:
         """Go by another configuration of the topic from now on."""
-        self.log.config = config
+        self.log.reconfigure(config)
         self.flushes_by_count = config.flush_messages != NEVER_HELD
         self.may_convert = config.compression_type != "producer"
         self._count_min_isr()

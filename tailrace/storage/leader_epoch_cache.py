@@ -38,6 +38,8 @@ class LeaderEpochCache:
         self._disk = disk
         self._entries = self._read() if disk.exists(path) else []
         self._entries_on_disk: list[EpochEntry] | None = self._entries
+        self.latest_epoch = _last_epoch(self._entries)
+        """The last epoch that wrote, None in an empty log."""
 
     @classmethod
     def empty(cls, disk: Disk, path: Path) -> LeaderEpochCache:
@@ -47,17 +49,13 @@ class LeaderEpochCache:
         cache._disk = disk
         cache._entries = []
         cache._entries_on_disk = None
+        cache.latest_epoch = None
         return cache
 
     @property
     def entries(self) -> list[EpochEntry]:
         """All entries; a copy."""
         return list(self._entries)
-
-    @property
-    def latest_epoch(self) -> int | None:
-        """The last epoch that wrote, None in an empty log."""
-        return self._entries[-1].epoch if self._entries else None
 
     @property
     def latest_entry(self) -> EpochEntry | None:
@@ -149,6 +147,7 @@ class LeaderEpochCache:
             lines = [f"{entry.epoch} {entry.start_offset}" for entry in entries]
             write_lines(self._disk, self.path, lines, sync=False)
             self._entries = entries
+            self.latest_epoch = _last_epoch(entries)
 
     def _read(self) -> list[EpochEntry]:
         entries: list[EpochEntry] = []
@@ -160,3 +159,7 @@ class LeaderEpochCache:
                 raise CorruptFile(self.path, f"{entry} can't follow {entries[-1]}")
             entries.append(entry)
         return entries
+
+
+def _last_epoch(entries: list[EpochEntry]) -> int | None:
+    return entries[-1].epoch if entries else None

@@ -61,8 +61,8 @@ class Log:
 
     __slots__ = (
         "_base_offsets",
-        "_config",
         "active",
+        "config",
         "context",
         "directory",
         "failure",
@@ -95,7 +95,7 @@ class Log:
         self.topic_id = topic_id
         self.directory = directory
         self.context = context
-        self._config = config
+        self.config = config
         self.segment_age_max_ms = segment_age_max_ms(config)
         self.failure: str | None = None
         self.segments = parts.segments
@@ -117,14 +117,9 @@ class Log:
 
     # -- what is true of it -----------------------------------------------------------------------------------------
 
-    @property
-    def config(self) -> LogConfig:
-        """The topic's effective settings; replace it when they are altered."""
-        return self._config
-
-    @config.setter
-    def config(self, config: LogConfig) -> None:
-        self._config = config
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go by other settings of the topic from now on."""
+        self.config = config
         self.segment_age_max_ms = segment_age_max_ms(config)
         limits = segment_limits(config)
         for segment in self.segments:
@@ -182,11 +177,11 @@ class Log:
 
     def needs_conversion(self, records: Buffer) -> bool:
         """Whether `convert` has to come before `append_as_leader`: another codec is wanted, or the format is old."""
-        return log_conversion.needs_conversion(records, self._config)
+        return log_conversion.needs_conversion(records, self.config)
 
     def convert(self, records: Buffer) -> bytearray:
         """Give the records as one batch in the topic's codec and today's format. Touches nothing; for threads."""
-        return log_conversion.convert(records, self._config, self.topic_partition)
+        return log_conversion.convert(records, self.config, self.topic_partition)
 
     def read(self, fetch_offset: int, *, max_bytes: int, upper_offset: int, min_one_message: bool) -> ReadResult:
         """Give batches from the one with `fetch_offset` on, as a slice of the mapped segment.
@@ -265,7 +260,7 @@ class Log:
     @property
     def flush_is_due(self) -> bool:
         """Whether `flush.messages` records wait to be on disk: then an acknowledgement waits for `flush`."""
-        return self.log_end_offset - self.flusher.recovery_point >= self._config.flush_messages
+        return self.log_end_offset - self.flusher.recovery_point >= self.config.flush_messages
 
     async def flush(self, up_to_offset: int) -> None:
         """Return when everything below `up_to_offset` is on disk. All who wait share one sync."""
@@ -325,7 +320,7 @@ class Log:
 
     def add_segment(self, base_offset: int) -> Segment:
         """Begin a segment at the end of the log."""
-        segment = new_segment(self.directory, base_offset, self._config, self.context)
+        segment = new_segment(self.directory, base_offset, self.config, self.context)
         self.segments.append(segment)
         self._base_offsets.append(base_offset)
         self.active = segment

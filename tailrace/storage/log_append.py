@@ -18,7 +18,7 @@ from tailrace.protocol.records.batch_header import BatchHeader, crc_matches, ite
 from tailrace.protocol.records.control import ControlType, read_control_batch
 from tailrace.storage.append_origin import AppendOrigin
 from tailrace.storage.disk import DiskError
-from tailrace.storage.log_validator import NO_TIMESTAMP, assign, check_records, read_leader_batches
+from tailrace.storage.log_validator import CLIENT, NO_TIMESTAMP, assign, check_records, read_leader_batch
 from tailrace.storage.producer_state import (
     SEQUENCE_MAX,
     BatchMetadata,
@@ -76,15 +76,14 @@ def append_as_leader(log: Log, records: Buffer, *, leader_epoch: int, origin: Ap
     if log.failure is not None:
         log.check_online()
     config = log.config
-    headers = read_leader_batches(records, topic_partition=log.topic_partition, config=config, origin=origin)
+    topic_partition = log.topic_partition
+    header = read_leader_batch(records, topic_partition=topic_partition, config=config, origin=origin)
     now_ms = log.context.clock.time_ms()
-    if origin is AppendOrigin.CLIENT:
-        check_records(records, headers[0], topic_partition=log.topic_partition, config=config, now_ms=now_ms)
+    if origin is CLIENT:
+        check_records(records, header, topic_partition=topic_partition, config=config, now_ms=now_ms)
     log_append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
-    assign(
-        records, headers, offset=log.log_end_offset, leader_epoch=leader_epoch, log_append_time_ms=log_append_time_ms
-    )
-    result = _append(log, records, headers, origin=origin, now_ms=now_ms)
+    assign(records, header, offset=log.log_end_offset, leader_epoch=leader_epoch, log_append_time_ms=log_append_time_ms)
+    result = _append(log, records, [header], origin=origin, now_ms=now_ms)
     result.log_append_time_ms = log_append_time_ms
     return result
 
@@ -121,28 +120,34 @@ def _append(
     if not headers:
         end = log.log_end_offset
         return AppendResult(end, end - 1, NO_TIMESTAMP, NO_TIMESTAMP, log.log_start_offset, 0, 0)
-    first = headers[0]
-    size, max_timestamp, last_offset = _totals(headers)
+    first, last = headers[0], headers[-1]
+    last_offset = last.base_offset + last.last_offset_delta
+    if first is last:
+        size, max_timestamp = first.batch_length + 12, first.max_timestamp
+    else:
+        size = sum(header.size for header in headers)
+        max_timestamp = max(header.max_timestamp for header in headers)
     if size > log.config.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"Message batch size is {size} bytes in append to partition {log.topic_partition}, which exceeds the "
             f"maximum configured segment size of {log.config.segment_bytes}.",
         )
+    producer_state = log.producer_state
     updates = successor = None
-    if first.producer_id >= 0 or len(headers) > 1:
-        successor = _find_successor(log.producer_state, headers, origin)
-    if successor is None and (first.producer_id >= 0 or len(headers) > 1):
-        duplicate = _find_duplicate(log, first, size) if origin is AppendOrigin.CLIENT else None
-        if duplicate is not None:
-            return duplicate
-        updates = check_producers(log.producer_state, records, headers, origin)
+    if first.producer_id >= 0 or first is not last:
+        successor = _find_successor(producer_state, headers, origin)
+        if successor is None:
+            duplicate = _find_duplicate(log, first, size) if origin is CLIENT else None
+            if duplicate is not None:
+                return duplicate
+            updates = check_producers(producer_state, records, headers, origin)
     try:
         segment = log.active
         if _must_roll(log, segment, size, max_timestamp, last_offset, now_ms):
             segment = roll(log, first.base_offset)
         position = segment.size
-        if headers[-1].partition_leader_epoch != log.leader_epochs.latest_epoch:
+        if last.partition_leader_epoch != log.leader_epochs.latest_epoch:
             assign_epochs(log.leader_epochs, headers)
         segment.append(records, headers, size)
         if successor is not None:
@@ -151,12 +156,12 @@ def _append(
             )
             successor.last_timestamp = first.max_timestamp
         elif updates is not None:
-            take_over(log.producer_state, segment, updates)
+            take_over(producer_state, segment, updates)
     except DiskError as error:
         raise log.disk_failed(error) from error
     log.recent_positions.add(first.base_offset, position)
     log.log_end_offset = last_offset + 1
-    log.producer_state.update_map_end_offset(last_offset + 1)
+    producer_state.map_end_offset = last_offset + 1
     if updates is not None:
         log.update_first_unstable_offset()
     return AppendResult(
@@ -168,14 +173,6 @@ def _append(
         last_offset - first.base_offset + 1,
         size,
     )
-
-
-def _totals(headers: list[BatchHeader]) -> tuple[int, int, int]:
-    """Give size, largest timestamp and last offset of the batches."""
-    last = headers[-1]
-    if len(headers) == 1:
-        return last.batch_length + 12, last.max_timestamp, last.base_offset + last.last_offset_delta
-    return sum(header.size for header in headers), max(header.max_timestamp for header in headers), last.last_offset
 
 
 def assign_epochs(leader_epochs: LeaderEpochCache, headers: list[BatchHeader]) -> None:
@@ -204,7 +201,7 @@ def _find_successor(
     Nearly every batch is that, and it needs none of the objects that the general way makes (3 µs).
     """
     header = headers[0]
-    if len(headers) != 1 or origin is not AppendOrigin.CLIENT or header.attributes & _TRANSACTIONAL_OR_CONTROL:
+    if len(headers) != 1 or origin is not CLIENT or header.attributes & _TRANSACTIONAL_OR_CONTROL:
         return None
     entry = producer_state.active_producers.get(header.producer_id)
     if (
@@ -331,7 +328,7 @@ def roll(log: Log, base_offset: int) -> Segment:
             old.delete_files()
         else:
             old.trim()
-            log.producer_state.update_map_end_offset(base_offset)
+            log.producer_state.map_end_offset = base_offset
             log.producer_state.take_snapshot(sync=False)
         segment = log.add_segment(base_offset)
     if old.size:

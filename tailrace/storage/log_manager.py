@@ -251,7 +251,7 @@ class LogManager:
             if ZERO_UUID in (log.topic_id, topic_id) or log.topic_id == topic_id:
                 self._give_id(log, topic_id)
                 if log.config is not config:
-                    log.config = config
+                    log.reconfigure(config)
                 return log
             self._set_aside_stray(log, topic_id)
         if topic_partition in self._unreadable:

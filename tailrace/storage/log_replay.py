@@ -36,12 +36,12 @@ def rebuild_producer_state(
         if slot + 1 < len(segments) and segments[slot + 1].base_offset <= start:
             continue
         if segment.base_offset > start:
-            producer_state.update_map_end_offset(segment.base_offset)
+            producer_state.map_end_offset = segment.base_offset
         if segment.base_offset == producer_state.map_end_offset and slot:
             # Where the reading was long, the next start should not repeat it.
             producer_state.take_snapshot(sync=False)
         _replay(producer_state, segment, producer_state.map_end_offset, end_offset)
-    producer_state.update_map_end_offset(end_offset)
+    producer_state.map_end_offset = end_offset
 
 
 def _replay(producer_state: ProducerStateManager, segment: Segment, start_offset: int, end_offset: int) -> None:
@@ -52,7 +52,7 @@ def _replay(producer_state: ProducerStateManager, segment: Segment, start_offset
         verify(segment, span.position, span.end)
         if span.magic == 2 and span.base_offset >= start_offset:
             replay_batch(producer_state, segment, span, writes_transaction_index=False)
-        producer_state.update_map_end_offset(span.last_offset + 1)
+        producer_state.map_end_offset = span.last_offset + 1
         span = read_span(segment.view, span.end, segment.size)
 
 

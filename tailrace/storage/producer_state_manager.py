@@ -52,7 +52,8 @@ class ProducerStateManager:
         self._unreplicated: dict[int, TransactionMetadata] = {}
         """Ended transactions whose marker is not below the high watermark yet, in the order of their markers."""
         self._snapshots: list[int] = sorted(self._snapshots_on_disk())
-        self._map_end_offset = 0
+        self.map_end_offset = 0
+        """The offset up to which the state is current (exclusive): all batches below it have been taken in."""
         self._last_snapshot_offset = 0
 
     # ------------------------------------------------------------------ appends
@@ -101,15 +102,6 @@ class ProducerStateManager:
                 return transaction.first_offset
         return completed.last_offset + 1
 
-    @property
-    def map_end_offset(self) -> int:
-        """The offset up to which the state is current (exclusive)."""
-        return self._map_end_offset
-
-    def update_map_end_offset(self, offset: int) -> None:
-        """Say that all batches below `offset` have been taken in."""
-        self._map_end_offset = offset
-
     # ------------------------------------------------------------------ questions
 
     @property
@@ -149,8 +141,8 @@ class ProducerStateManager:
     def log_start_offset_moved(self, log_start_offset: int) -> None:
         """Forget ended transactions below the new start; producers are kept, they expire by time."""
         self._forget_unreplicated_below(log_start_offset)
-        if self._map_end_offset < log_start_offset:
-            self._map_end_offset = log_start_offset
+        if self.map_end_offset < log_start_offset:
+            self.map_end_offset = log_start_offset
         self._last_snapshot_offset = self.latest_snapshot_offset or log_start_offset
 
     def remove_expired_producers(self, now_ms: int) -> int:
@@ -181,7 +173,7 @@ class ProducerStateManager:
         for offset in list(self._snapshots):
             if offset > log_end_offset or offset <= log_start_offset:
                 self.delete_snapshot(offset)
-        if log_end_offset != self._map_end_offset:
+        if log_end_offset != self.map_end_offset:
             self._clear()
             self._load_from_snapshot(log_start_offset, now_ms)
         else:
@@ -193,7 +185,7 @@ class ProducerStateManager:
         for snapshot in list(self._snapshots):
             self.delete_snapshot(snapshot)
         self._last_snapshot_offset = 0
-        self._map_end_offset = offset
+        self.map_end_offset = offset
 
     def load_entry(self, entry: ProducerStateEntry) -> None:
         """Take a producer's state over from elsewhere: a snapshot, or a leader's."""
@@ -222,9 +214,9 @@ class ProducerStateManager:
             for entry in entries:
                 if not self._is_expired(entry, now_ms):
                     self.load_entry(entry)
-            self._last_snapshot_offset = self._map_end_offset = offset
+            self._last_snapshot_offset = self.map_end_offset = offset
             return
-        self._last_snapshot_offset = self._map_end_offset = log_start_offset
+        self._last_snapshot_offset = self.map_end_offset = log_start_offset
 
     # ------------------------------------------------------------------ snapshots
 
@@ -237,7 +229,7 @@ class ProducerStateManager:
 
         Without `sync` it is not on disk yet, as when a segment rolls on the event loop; a flush does that later.
         """
-        offset = self._map_end_offset
+        offset = self.map_end_offset
         if offset <= self._last_snapshot_offset:
             return None
         path = self.snapshot_path(offset)

@@ -66,6 +66,7 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
+        "has_full_index",
         "is_closed",
         "is_growing",
         "limits",
@@ -100,6 +101,8 @@ class Segment:
         """Whether `close` was called; a thread that syncs the segment meanwhile may find it so."""
         self.is_growing = False
         """Whether files are longer than what is in them: `trim` is due before the process ends."""
+        self.has_full_index = False
+        """Whether an index in use has no room for another entry: the segment has to roll."""
         self.bytes_since_index_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = NO_TIMESTAMP
@@ -154,6 +157,7 @@ class Segment:
             self.offset_index.append(last_offset, position)
             if self.max_timestamp >= 0:
                 self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            self._look_for_room_in_indexes()
         self.bytes_since_index_entry = 0
 
     def _grow(self, needed: int) -> None:
@@ -180,13 +184,6 @@ class Segment:
     def has_room_for_offset(self, offset: int) -> bool:
         """Whether the offset's distance from the base offset fits the indexes."""
         return 0 <= offset - self.base_offset <= RELATIVE_OFFSET_MAX
-
-    @property
-    def has_full_index(self) -> bool:
-        """Whether an index has no room for another entry."""
-        return (self._offset_index is not None and self._offset_index.is_full) or (
-            self._time_index is not None and self._time_index.is_full
-        )
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -323,6 +320,10 @@ class Segment:
             return
         if self.size > self.limits.index_interval_bytes * 2 and not self._offset_index.entries:
             self.rebuild_indexes()
+        self._look_for_room_in_indexes()
+
+    def _look_for_room_in_indexes(self) -> None:
+        self.has_full_index = self.offset_index.is_full or self.time_index.is_full
 
     def _make_index_objects(self) -> None:
         size_max = self.limits.index_bytes
@@ -337,6 +338,7 @@ class Segment:
         self._disk.unlink(self.path(".index"))
         self._disk.unlink(self.path(".timeindex"))
         self._make_index_objects()
+        self.has_full_index = False
         self.bytes_since_index_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = NO_TIMESTAMP
@@ -385,6 +387,7 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
+        self._look_for_room_in_indexes()
         self.file.truncate(span.position)
         self.file.truncate(self._capacity)
         self.file.allocate(span.position, self._capacity - span.position)

@@ -56,7 +56,7 @@ def recover_segment(
     segment.unverified = None
     if not is_last:
         segment.trim()
-    producer_state.update_map_end_offset(next_offset)
+    producer_state.map_end_offset = next_offset
     return next_offset
 
 

@@ -88,7 +88,7 @@ class ProducerStateScript:
             ended = ""
         else:
             ended = self._end_transaction(info, first, values)
-        self.manager.update_map_end_offset(last + 1)
+        self.manager.map_end_offset = last + 1
         self.log_end = last + 1
         return f"appended {first}..{last}{ended}"
 

@@ -39,7 +39,7 @@ def append(state: ProducerStateManager, producer_id: int, sequence: int, *, tran
         is_transactional=transactional,
     )
     state.update(info)
-    state.update_map_end_offset(offset + 1)
+    state.map_end_offset = offset + 1
 
 
 def reload(path: Path, end: int, *, start: int = 0) -> ProducerStateManager:

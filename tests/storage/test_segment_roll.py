@@ -126,7 +126,7 @@ def test_a_closed_segment_has_trimmed_files_and_a_snapshot_beside_it(tmp_path: P
 def test_settings_that_change_are_obeyed_at_once(tmp_path: Path, clock: VirtualClock) -> None:
     log = opened(tmp_path, clock)
     append(log, b"x" * 100)
-    log.config = config(segment_bytes=200)
+    log.reconfigure(config(segment_bytes=200))
     append(log, b"x" * 100)
     assert len(log.segments) == 2
 
