@@ -24,6 +24,8 @@ REPLICATION_CHECKPOINT = "replication-offset-checkpoint"
 """Each partition's high watermark."""
 LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
 """Where a log begins, if that is not its first segment's beginning: after DeleteRecords."""
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+"""Up to which offset each compacted log is clean."""
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 VERSION = 0
 

@@ -337,6 +337,11 @@ class Log:
         self.recent_positions.clear()
         return removed
 
+    def replace_segments(self, first_slot: int, end_slot: int, segment: Segment) -> None:
+        """Put one segment, which begins where they do, in the place of closed ones."""
+        self.segments[first_slot:end_slot] = [segment]
+        self._base_offsets[first_slot:end_slot] = [segment.base_offset]
+
 
 def segment_limits(config: LogConfig) -> SegmentLimits:
     """Give what a segment needs of its topic's settings."""

@@ -14,6 +14,7 @@ from threading import Lock
 
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.storage.checkpoint_file import (
+    CLEANER_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_CHECKPOINT,
@@ -26,7 +27,7 @@ from tailrace.storage.errors import CorruptFile
 from tailrace.storage.log import Log
 
 _log = logging.getLogger(__name__)
-CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, REPLICATION_CHECKPOINT)
+CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, REPLICATION_CHECKPOINT, CLEANER_CHECKPOINT)
 
 
 @dataclass(slots=True)
@@ -82,11 +83,12 @@ class LogDirectory:
                 self.write_checkpoint(name, {key: offset for key, offset in offsets.items() if key != topic_partition})
 
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
-        """See to it that the checkpoint does not claim more than `offset` of a log that is about to be cut."""
+        """See to it that no checkpoint calls more than `offset` of a log that is about to be cut on disk, or clean."""
         self.generation += 1
-        known = self.written.get(RECOVERY_POINT_CHECKPOINT, {})
-        if known.get(topic_partition, 0) > offset:
-            self.write_checkpoint(RECOVERY_POINT_CHECKPOINT, {**known, topic_partition: offset})
+        for name in (RECOVERY_POINT_CHECKPOINT, CLEANER_CHECKPOINT):
+            known = self.written.get(name, {})
+            if known.get(topic_partition, 0) > offset:
+                self.write_checkpoint(name, {**known, topic_partition: offset})
 
     def mark_clean_stop(self) -> None:
         """Say that nothing in this directory needs recovery; raises DiskError."""

@@ -30,6 +30,7 @@ from tailrace.storage.checkpoint_file import LOG_START_CHECKPOINT, RECOVERY_POIN
 from tailrace.storage.disk import Disk, DiskError
 from tailrace.storage.errors import CorruptFile
 from tailrace.storage.log import Log
+from tailrace.storage.log_cleaner import LogCleaner
 from tailrace.storage.log_context import LogContext
 from tailrace.storage.log_directory import LogDirectory, high_watermarks, log_start_offsets, recovery_points
 from tailrace.storage.log_housekeeping import LogHousekeeping
@@ -78,6 +79,7 @@ class LogManager:
             max(self._threads, _THREADS_MIN), thread_name_prefix="tailrace-log"
         )
         self.housekeeping = LogHousekeeping(self)
+        self.cleaner = LogCleaner(self)
         self.context = LogContext(
             clock=clock,
             disk=self.disk,
@@ -107,6 +109,10 @@ class LogManager:
     def offline_directories(self) -> dict[Path, str]:
         """The directories that no longer serve, each with the reason."""
         return {directory.path: directory.failure for directory in self.directories if directory.failure is not None}
+
+    def directory_of(self, log: Log) -> LogDirectory:
+        """Give the data directory that a log lies in."""
+        return self._by_path[log.directory.parent]
 
     def logs_in(self, path: Path) -> list[Log]:
         """Give the logs that lie in a data directory."""
@@ -205,12 +211,19 @@ class LogManager:
             result.take_offline(failure)
 
     def start(self) -> None:
-        """Begin the background work: retention, checkpoints, flush.ms, expiry of producers."""
+        """Begin the background work: retention, compaction, checkpoints, flush.ms, expiry of producers."""
         self._loop = asyncio.get_running_loop()
         self.housekeeping.start()
+        self.cleaner.start()
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go by another broker configuration, as far as it is the manager's own; logs are given theirs one by one."""
+        self.config = config
+        self.cleaner.adjust()
 
     async def stop(self) -> None:
         """Stop the background work, close every log, write the checkpoints and the mark of a clean stop."""
+        await self.cleaner.stop()
         await self.housekeeping.stop()
         logs = list(self._logs.values())
         share = max(-(-len(logs) // self._threads), 1)
@@ -321,6 +334,7 @@ class LogManager:
     def _take_out(self, log: Log, suffix: str) -> Path | None:
         """Close a log and give its directory another name; None where the disk does not let us."""
         del self._logs[log.topic_partition]
+        self.cleaner.removed(log.topic_partition)
         log.take_out_of_use()
         target = log.directory.with_name(marked_name(log.topic_partition, uuid.uuid4().hex, suffix))
         try:
@@ -336,6 +350,7 @@ class LogManager:
         """Before a log is cut, see to it that the checkpoint does not claim more than will be left."""
         assert isinstance(log, Log)
         log.flusher.recovery_point = min(log.flusher.recovery_point, offset)
+        self.cleaner.truncated(log, offset)
         self._by_path[log.directory.parent].lower_recovery_point(log.topic_partition, offset)
 
     def _disk_failed(self, path: Path, error: DiskError) -> None:

@@ -88,6 +88,7 @@ class Segment:
         created_ms: int,
         size: int = 0,
         roll_jitter_ms: int = 0,
+        suffix: str = "",
     ) -> None:
         self._disk = disk
         self.directory = directory
@@ -96,7 +97,7 @@ class Segment:
         self.created_ms = created_ms
         self.roll_jitter_ms = roll_jitter_ms
         self.size = size
-        self.suffix = ""
+        self.suffix = suffix
         self.is_closed = False
         """Whether `close` was called; a thread that syncs the segment meanwhile may find it so."""
         self.is_growing = False
