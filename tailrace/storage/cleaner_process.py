@@ -6,7 +6,7 @@ child shares nothing with the broker but the files; whenever it is killed, all t
 whether its parent is still there, so it does not outlive a broker that was killed.
 
 Messages are pickles behind a 4-byte length: to the child a `CleaningPlan`, then "next" as often as a segment is
-wanted; from it a `MapReport`, then each `CleanedSegment` or None, or the `_Failure` that ended it.
+wanted; from it a `MapReport`, then each `CleanedSegment` or None, or the `CleaningFailure` that ended it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from threading import Event
@@ -24,9 +23,8 @@ from typing import IO
 import tailrace
 from tailrace.clock import SystemClock
 from tailrace.storage.cleaner_pace import CleanerPace, CleaningStopped
-from tailrace.storage.cleaning_plan import CleanedSegment, CleaningPlan, MapReport
-from tailrace.storage.disk import Disk, DiskError
-from tailrace.storage.log_errors import SegmentDamaged
+from tailrace.storage.cleaning_plan import CleanedSegment, CleaningFailure, CleaningPlan, MapReport
+from tailrace.storage.disk import Disk
 from tailrace.storage.segment_cleaner import SegmentCleaner
 
 _NICENESS = 10
@@ -95,32 +93,9 @@ class CleanerProcess:
             if self._is_stopped:
                 raise CleaningStopped from error
             raise ChildProcessError(f"the cleaner's process ended with {child.wait()}") from error
-        if isinstance(answer, _Failure):
+        if isinstance(answer, CleaningFailure):
             raise answer.error()
         return answer
-
-
-@dataclass(slots=True)
-class _Failure:
-    """An exception on its way from the child, with what it is made of."""
-
-    kind: str
-    arguments: tuple[object, ...]
-
-    @classmethod
-    def of(cls, error: Exception) -> _Failure:
-        if isinstance(error, DiskError):
-            return cls("disk", (error.operation, error.path, error.errno))
-        if isinstance(error, SegmentDamaged):
-            return cls("damage", (error.path, error.position, error.reason))
-        return cls("other", (f"{type(error).__name__}: {error}",))
-
-    def error(self) -> Exception:
-        if self.kind == "disk":
-            return DiskError(*self.arguments)  # type: ignore[arg-type]
-        if self.kind == "damage":
-            return SegmentDamaged(*self.arguments)  # type: ignore[arg-type]
-        return RuntimeError(*self.arguments)
 
 
 class _ParentEnd(Event):
@@ -168,7 +143,7 @@ def main() -> None:
     except (EOFError, BrokenPipeError, CleaningStopped):
         return
     except Exception as error:  # noqa: BLE001 - the broker is told, and decides
-        _send(answers, _Failure.of(error))
+        _send(answers, CleaningFailure.of(error))
 
 
 if __name__ == "__main__":

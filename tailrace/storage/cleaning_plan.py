@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tailrace.storage.batch_retention import LastBatch
+from tailrace.storage.disk import DiskError
+from tailrace.storage.log_errors import SegmentDamaged
 from tailrace.storage.segment import SegmentLimits
 from tailrace.storage.transaction_index import AbortedTransaction
 
@@ -73,6 +75,31 @@ class CleanedSegment:
     bytes_read: int = 0
     records_read: int = 0
     records_kept: int = 0
+
+
+@dataclass(slots=True)
+class CleaningFailure:
+    """What ended a cleaner in another process. Exceptions with arguments of their own do not travel by themselves."""
+
+    kind: str
+    arguments: tuple[object, ...]
+
+    @classmethod
+    def of(cls, error: Exception) -> CleaningFailure:
+        """Take an exception apart."""
+        if isinstance(error, DiskError):
+            return cls("disk", (error.operation, error.path, error.errno))
+        if isinstance(error, SegmentDamaged):
+            return cls("damage", (error.path, error.position, error.reason))
+        return cls("other", (f"{type(error).__name__}: {error}",))
+
+    def error(self) -> Exception:
+        """Put it together again; what the broker has no way to handle is a RuntimeError."""
+        if self.kind == "disk":
+            return DiskError(*self.arguments)  # type: ignore[arg-type]
+        if self.kind == "damage":
+            return SegmentDamaged(*self.arguments)  # type: ignore[arg-type]
+        return RuntimeError(*self.arguments)
 
 
 @dataclass(slots=True)
