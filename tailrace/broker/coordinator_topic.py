@@ -121,7 +121,7 @@ class CoordinatorTopic(Generic[S]):
 
     def partition_of(self, key: str) -> int:
         """Give the partition that a group id or a transactional id belongs to."""
-        return (java_hash(key) & 0x7FFFFFFF) % self.partition_count
+        return abs(java_hash(key)) % self.partition_count
 
     def leader_of(self, key: str) -> int:
         """Give the broker that coordinates a key, or -1 while none does."""
@@ -203,9 +203,13 @@ class CoordinatorTopic(Generic[S]):
 
 @lru_cache(maxsize=16384)
 def java_hash(text: str) -> int:
-    """Give what Java's String.hashCode gives, as an unsigned number: by it Kafka spreads keys over partitions."""
+    """Give what Java's String.hashCode gives, a signed number: by its absolute value Kafka spreads keys.
+
+    The lowest one has no absolute value in Java, and Kafka takes 0 for it: so does this function.
+    """
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(units), 2):
         value = (31 * value + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
-    return value
+    signed = value - 2**32 if value >= 2**31 else value
+    return 0 if signed == -(2**31) else signed

@@ -14,12 +14,13 @@ from tailrace.protocol.schema import Versions
 
 METADATA_VERSION = "metadata.version"
 GROUP_VERSION = "group.version"
+TRANSACTION_VERSION = "transaction.version"
 
 SUPPORTED_FEATURES: Mapping[str, Versions] = MappingProxyType(
-    {GROUP_VERSION: Versions(0, 1), METADATA_VERSION: Versions(7, 27)}
+    {GROUP_VERSION: Versions(0, 1), METADATA_VERSION: Versions(7, 27), TRANSACTION_VERSION: Versions(0, 2)}
 )
 """Name and levels. group.version: 1 is the consumer protocol (KIP-848). metadata.version: from 3.3-IV3, as every Kafka
-4, to 4.1-IV1."""
+4, to 4.1-IV1. transaction.version: 2 raises the producer's epoch at the end of each transaction (KIP-890)."""
 
 ZERO_MINIMUM_VERSION_FIRST = 4
 """ApiVersions up to v3 leaves out features whose lowest level is 0: older Java clients refuse such a range."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tailrace.broker.features import GROUP_VERSION, METADATA_VERSION
+from tailrace.broker.features import GROUP_VERSION, METADATA_VERSION, TRANSACTION_VERSION
 from tailrace.broker.metadata_file import DamagedMetadata, StoredMetadata, decode_metadata, encode_metadata
 from tailrace.broker.metadata_image import MetadataImage
 from tailrace.broker.metadata_store import (
@@ -36,7 +36,7 @@ FILE_NAME = "tailrace-metadata.json"
 COPY_FILE_NAME = "tailrace-metadata.copy.json"
 FILE_BYTES_MAX = 256 * 1024 * 1024
 
-FEATURES: Mapping[str, int] = {GROUP_VERSION: 1, METADATA_VERSION: 27}
+FEATURES: Mapping[str, int] = {GROUP_VERSION: 1, METADATA_VERSION: 27, TRANSACTION_VERSION: 2}
 """The features of a new cluster: those of Kafka 4.1. A cluster that an earlier version of Tailrace began gets those
 that it did not have; the levels that it has stay as they are."""
 

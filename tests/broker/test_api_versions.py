@@ -57,8 +57,9 @@ async def test_what_is_served_is_told_behind_a_header_of_version_0(server: Broke
             supported = {(f.name, f.min_version, f.max_version) for f in answer.supported_features}
             assert supported >= {("metadata.version", 7, 27)}
             assert (("group.version", 0, 1) in supported) == (version >= 4)
+            assert (("transaction.version", 0, 2) in supported) == (version >= 4)
             finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
-            assert finalized.items() >= {"group.version": (1, 1), "metadata.version": (27, 27)}.items()
+            assert finalized == {"group.version": (1, 1), "metadata.version": (27, 27), "transaction.version": (2, 2)}
             assert answer.finalized_features_epoch >= 0
 
 

@@ -72,7 +72,7 @@ async def make(folder: Path, **texts: str) -> tuple[Parts, CoordinatorTopic[Shar
 
 async def test_keys_go_to_the_partitions_that_kafka_gives_them(tmp_path: Path) -> None:
     parts, topic = await make(tmp_path)
-    # what Java prints for "...".hashCode() as an unsigned number
+    # what Java prints for "...".hashCode()
     assert [java_hash(text) for text in ("", "g", "group-1", "größe", "\U0001d4b3")] == [
         0,
         103,
@@ -81,6 +81,9 @@ async def test_keys_go_to_the_partitions_that_kafka_gives_them(tmp_path: Path) -
         1772318,
     ]
     assert topic.partition_of("g") == 103 % 3
+    assert java_hash("offsets.g") == -1960664007
+    assert topic.partition_of("offsets.g") == 1960664007 % 3
+    assert java_hash("polygenelubricants") == 0  # it is -2^31, whose absolute value Kafka takes for 0
     await stop_parts(parts)
 
 

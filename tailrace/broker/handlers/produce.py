@@ -23,6 +23,7 @@ from tailrace.broker.partition import ACKS_ALL, Partition
 from tailrace.broker.request import NO_RESPONSE, Answer, CloseConnection, ImmediateResult, Parked, Request, Result
 from tailrace.broker.request_batch import check_request_batch, has_producer_id, is_transactional, producer_of
 from tailrace.broker.topic_names import INTERNAL_TOPICS
+from tailrace.broker.transactions.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from tailrace.broker.transactions.transaction import ProducerIdAndEpoch
 from tailrace.broker.transactions.verification import Verification
 from tailrace.protocol.buffers import Buffer
@@ -100,7 +101,9 @@ def _handle_transactional(broker: Broker, request: Request[ProduceRequest]) -> R
         for topic in request.body.topic_data
         for data in topic.partition_data
         if data.records is not None and is_transactional(data.records)
-    }
+    } - {(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)}
+    if not producers:
+        return Production(broker, request).run()
     if len(producers) > 1:
         message = "Transactional records contained more than one producer ID"
         return _answer_all(request, ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)
@@ -241,6 +244,8 @@ class Production(DelayedProduce):
         partition, records, _, _ = deferred
         verification = self._verification
         if verification is not None and is_transactional(records) and not verification.is_open_in(partition.log):
+            if verification.is_fenced_in(partition.log):
+                raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, f"{partition.topic_partition} knows a later epoch")
             verification.tried(partition.topic_partition, producer_of(records)[2])
             if self._unverified is None:
                 self._unverified = []

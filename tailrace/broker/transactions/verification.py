@@ -74,6 +74,11 @@ class Verification:
             and entry.current_transaction_first_offset is not None
         )
 
+    def is_fenced_in(self, log: Log) -> bool:
+        """Whether a log knows of a later epoch: then there is nothing to ask, whatever the transaction's state."""
+        entry = log.producer_state.active_producers.get(self._producer.producer_id)
+        return entry is not None and entry.producer_epoch > self._producer.producer_epoch
+
     def tried(self, partition: TopicPartition, sequence: int) -> None:
         """Note that a batch is about to begin the transaction in a partition."""
         self._coordinator.first_sequences.tried(partition, self._producer, sequence, must_be_zero=self.adds)

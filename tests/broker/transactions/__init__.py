@@ -1,0 +1,1 @@
+"""Transactions: the machine, the coordinator, and what Apache Kafka answers to the same requests."""
