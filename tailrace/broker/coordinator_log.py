@@ -38,7 +38,6 @@ from tailrace.protocol.errors import ApiError, MalformedFrame
 from tailrace.protocol.records.batch_header import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    NO_SEQUENCE,
     BatchHeader,
     iterate_batch_headers,
 )
@@ -56,7 +55,7 @@ LOAD_TURN_MS = 2.0
 RECORDS_BETWEEN_LOOKS = 64
 WATCH_FOREVER_MS = float(2**31)
 FIRST_SEQUENCE = 0
-"""What Kafka's coordinators write as the sequence of a transactional batch; nobody checks it."""
+"""What Kafka's coordinators write as the sequence of each batch, transactional or not; nobody checks it."""
 
 OnDone: TypeAlias = Callable[[ErrorCode], object]
 OnCommit: TypeAlias = Callable[[], object]
@@ -223,7 +222,7 @@ class CoordinatorLog:
         return builder.finish(
             producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
             producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.producer_epoch,
-            base_sequence=NO_SEQUENCE if producer is None else FIRST_SEQUENCE,
+            base_sequence=FIRST_SEQUENCE,
             is_transactional=producer is not None,
         )
 

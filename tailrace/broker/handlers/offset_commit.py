@@ -88,7 +88,6 @@ def _examine(
     name = topic.name
     known = broker.metadata.topic(name)
     partition_count = 0 if known is None else len(known.partitions)
-    topic_id = topic.topic_id if known is None else known.topic_id
     fault = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not broker.authorizer.authorize(request.connection, AclOperation.READ, ResourceType.TOPIC, name):
         fault, partition_count = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0
@@ -103,7 +102,7 @@ def _examine(
         to_commit.append(
             OffsetToCommit(
                 name,
-                topic_id,
+                topic.topic_id,  # Kafka writes it down where the client gave it, that is from v10 on
                 index,
                 asked.committed_offset,
                 asked.committed_leader_epoch,
