@@ -49,7 +49,6 @@ DEVIATIONS = {
     "274 fc": NO_COORDINATOR,
     "277 fc": NO_COORDINATOR,
     "281 fc": NO_COORDINATOR,
-    "287 ask": "__consumer_offsets was deleted before, and Kafka made it again when a coordinator was looked for",
 }
 
 
