@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
-from tailrace.broker.request import Request
+from tailrace.broker.request import Answer, Request
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -17,3 +17,9 @@ def handle(broker: Broker, request: Request[HeartbeatRequest]) -> HeartbeatRespo
         raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     throttle = broker.quotas.record_request(request.connection, request.client_id)
     return HeartbeatResponse(throttle_time_ms=throttle, error_code=broker.groups.heartbeat(request.body))
+
+
+def error_response(request: Request[HeartbeatRequest], code: ErrorCode, message: str | None) -> Answer:
+    """Answer that the request as a whole failed."""
+    del message  # the response has no room for one
+    return HeartbeatResponse(error_code=code)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
-from tailrace.broker.request import Request
+from tailrace.broker.request import Answer, Request
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.leave_group import (
@@ -37,3 +37,9 @@ def handle(broker: Broker, request: Request[LeaveGroupRequest]) -> LeaveGroupRes
             for leaving, code in zip(body.members, codes, strict=True)
         ],
     )
+
+
+def error_response(request: Request[LeaveGroupRequest], code: ErrorCode, message: str | None) -> Answer:
+    """Answer that the request as a whole failed."""
+    del message  # the response has no room for one
+    return LeaveGroupResponse(error_code=code)

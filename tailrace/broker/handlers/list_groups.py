@@ -5,7 +5,8 @@ from __future__ import annotations
 from tailrace.broker.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from tailrace.broker.broker import Broker
 from tailrace.broker.groups.group import Group
-from tailrace.broker.request import Request
+from tailrace.broker.request import Answer, Request
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
@@ -37,3 +38,9 @@ def handle(broker: Broker, request: Request[ListGroupsRequest]) -> ListGroupsRes
         if is_wanted(group)
     ]
     return ListGroupsResponse(throttle_time_ms=throttle, groups=groups)
+
+
+def error_response(request: Request[ListGroupsRequest], code: ErrorCode, message: str | None) -> Answer:
+    """Answer that the request as a whole failed."""
+    del message  # the response has no room for one
+    return ListGroupsResponse(error_code=code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
-from tailrace.broker.request import Parked, Request, Result
+from tailrace.broker.request import Answer, Parked, Request, Result
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.offset_delete import (
@@ -37,6 +37,12 @@ def handle(broker: Broker, request: Request[OffsetDeleteRequest]) -> Result:
 
     broker.groups.delete_offsets(body.group_id, to_delete, on_done=on_done)
     return parked.result()
+
+
+def error_response(request: Request[OffsetDeleteRequest], code: ErrorCode, message: str | None) -> Answer:
+    """Answer that the request as a whole failed."""
+    del message  # the response has no room for one
+    return OffsetDeleteResponse(error_code=code)
 
 
 def _examine(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
-from tailrace.broker.request import Parked, Request, Result
+from tailrace.broker.request import Answer, Parked, Request, Result
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -33,3 +33,9 @@ def handle(broker: Broker, request: Request[SyncGroupRequest]) -> Result:
 
     broker.groups.sync(body, reply=reply)
     return parked.result()
+
+
+def error_response(request: Request[SyncGroupRequest], code: ErrorCode, message: str | None) -> Answer:
+    """Answer that the request as a whole failed."""
+    del message  # the response has no room for one
+    return SyncGroupResponse(error_code=code)
