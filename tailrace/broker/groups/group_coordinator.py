@@ -61,6 +61,8 @@ class GroupCoordinator:
         self._clock = replica_manager.clock
         config = replica_manager.config
         self.counts = RebalanceCounts()
+        self.committed_offsets = 0
+        self.expired_offsets = 0
         self.services = ConsumerServices(replica_manager)
         self.topic: CoordinatorTopic[GroupShard] = CoordinatorTopic(
             GROUP_OFFSETS_TOPIC,
@@ -206,6 +208,7 @@ class GroupCoordinator:
         on_done: OnDone,
     ) -> None:
         """OffsetCommit."""
+        self.committed_offsets += len(offsets)
         offset_requests.commit_offsets(
             self.topic.shard(committer.group_id),
             committer,
@@ -227,6 +230,7 @@ class GroupCoordinator:
         on_done: OnDone,
     ) -> None:
         """TxnOffsetCommit, once the offsets partition belongs to the producer's transaction."""
+        self.committed_offsets += len(offsets)
         offset_requests.commit_transactional_offsets(
             self.topic.shard(committer.group_id),
             committer,
@@ -301,6 +305,7 @@ class GroupCoordinator:
             for shard in list(self.topic.shards()):
                 retention_ms = self._manager.config.offsets_retention_minutes * 60_000
                 count = expire(shard, now_ms=self._clock.time_ms(), retention_ms=retention_ms)
+                self.expired_offsets += count
                 if count:
                     LOGGER.info("%d offsets of %s have expired", count, shard.log.partition.topic_partition)
                 await asyncio.sleep(0)
