@@ -45,6 +45,7 @@ def follow_dynamic_config(broker: Broker) -> None:
             return
         broker.config = effective_config(broker.config, broker.metadata, broker.node_id)
         broker.replica_manager.reconfigure(broker.config)
+        broker.log_manager.reconfigure(broker.config)
         LOGGER.info(
             "dynamic settings are now %s for all brokers and %s for this one",
             sorted(broker.config.dynamic_default),

@@ -1,7 +1,7 @@
 """A cleaner in a process of its own, and the thread's handle on it.
 
-Compaction looks at every record, which in Python holds the interpreter: on a thread beside the event loop it made a
-produce request wait for milliseconds (see bench/compaction.py). So the thread only waits for a child that does it. The
+Compaction looks at every record, which in Python holds the interpreter: on a thread beside the event loop it brought a
+request's median round trip from 0.06 to 3.9 ms, in a child to 0.08 (bench/compaction.py). So the thread only waits. The
 child shares nothing with the broker but the files; whenever it is killed, all that is lost is a cleaning. It looks
 whether its parent is still there, so it does not outlive a broker that was killed.
 

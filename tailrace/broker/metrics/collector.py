@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tailrace.broker.metrics.cleaner_families import cleaner_families
+from tailrace.broker.metrics.group_families import group_families
 from tailrace.broker.metrics.registry import Histogram, RequestMetrics, TopicMetrics
 from tailrace.broker.metrics.snapshot import PartitionNumbers, Snapshot
 
@@ -90,6 +92,8 @@ class BrokerCollector(Collector):
         yield from _replicas(snapshot)
         yield from _partitions(snapshot.partitions)
         yield from _waiting(snapshot)
+        yield from cleaner_families(snapshot.cleaner)
+        yield from group_families(snapshot.groups)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

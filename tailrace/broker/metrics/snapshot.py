@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tailrace.broker.broker import Broker
+from tailrace.broker.groups.group_numbers import GroupNumbers, take_group_numbers
 from tailrace.broker.metrics.registry import Histogram, ListenerMetrics, RequestMetrics, TopicMetrics
+from tailrace.storage.cleaner_numbers import CleanerNumbers
 
 
 class PartitionNumbers(NamedTuple):
@@ -53,6 +55,8 @@ class Snapshot:
     log_flush_time: Histogram
     queued_request_bytes: int
     offline_directory_count: int
+    cleaner: CleanerNumbers
+    groups: GroupNumbers
 
 
 def take_snapshot(broker: Broker, queued_request_bytes: int = 0) -> Snapshot:
@@ -81,6 +85,8 @@ def take_snapshot(broker: Broker, queued_request_bytes: int = 0) -> Snapshot:
         log_flush_time=metrics.log_flush_time.copy(),
         queued_request_bytes=queued_request_bytes,
         offline_directory_count=len(broker.log_manager.offline_directories),
+        cleaner=broker.log_manager.cleaner.take_numbers(),
+        groups=take_group_numbers(broker.groups, replicas),
     )
 
 
