@@ -52,6 +52,7 @@ class MemberChange(Generic[R]):
         self._decision = decision
         self._members: dict[str, ConsumerMember] | None = None
         self._subscriptions: Subscriptions | None = None
+        self._unwanted: list[str] = []
 
     # Subscriptions
 
@@ -69,6 +70,7 @@ class MemberChange(Generic[R]):
         epoch_rises = False
         if former != new:
             if former and group.regex_subscribers(former) == 1:
+                self._unwanted.append(former)
                 self._decision.records.append(regex_tombstone(group.group_id, former))
             if new and group.regex_subscribers(new) == 0:
                 compile_pattern(new)
@@ -170,5 +172,5 @@ class MemberChange(Generic[R]):
 
     def _subscribed(self) -> Subscriptions:
         if self._subscriptions is None:
-            self._subscriptions = self.group.subscriptions(self._members_after().values())
+            self._subscriptions = self.group.subscriptions(self._members_after().values(), without=self._unwanted)
         return self._subscriptions

@@ -179,9 +179,9 @@ class ConsumerGroup:
 
 
 def preferred_assignor(members: Iterable[ConsumerMember]) -> str | None:
-    """Count the votes of members that name an assignor."""
+    """Count the votes of members that name an assignor. Where they are even, Kafka leaves it to chance; here, the name."""
     votes: dict[str, int] = {}
     for member in members:
         if member.server_assignor is not None:
             votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
-    return max(sorted(votes), key=lambda name: votes[name]) if votes else None
+    return max(votes, key=lambda name: (votes[name], name)) if votes else None

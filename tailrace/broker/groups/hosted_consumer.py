@@ -146,15 +146,14 @@ class HostedConsumerGroup:
         """Match patterns with all topics in a later turn of the event loop: there may be many of both."""
         self._is_resolving = True
         services = self._services
-        version = services.topics_version
-        names = services.topic_names()
 
         def match() -> None:
             self._is_resolving = False
             if self._is_gone:
                 return
-            resolved = resolve(patterns, visible(names))
+            resolved = resolve(patterns, visible(services.topic_names()))
             around = services.surroundings(self.group.group_id)
+            version = services.topics_version
             decision = pattern_resolution.resolved(self.group, resolved, version=version, surroundings=around)
             self._perform(decision, lambda code: None)
 

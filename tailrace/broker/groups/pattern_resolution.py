@@ -17,7 +17,7 @@ def resolved(
     wanted = {member.subscribed_topic_regex for member in group.members.values()}
     after = dict(group.resolved_regexes)
     epoch_rises = False
-    for regex, topics in matched.items():
+    for regex, topics in sorted(matched.items()):
         if regex not in wanted:
             continue
         known = group.resolved_regexes.get(regex)

@@ -80,7 +80,8 @@ class _HomogeneousGroup:
     def _keep_own(self, member: _Member) -> None:
         own = self.spec.members[member.member_id].assignment
         for topic in self.topics:
-            partitions = sorted(own.get(topic, ()))
+            count = self.spec.partition_counts[topic]
+            partitions = sorted(partition for partition in own.get(topic, ()) if partition < count)
             kept, given_up = partitions[: member.room], partitions[member.room :]
             if kept:
                 member.kept[topic] = set(kept)

@@ -53,9 +53,10 @@ class UniformBalancer:
             for topic, partitions in member.assignment.items():
                 if topic in member.topic_ids:
                     owners = self._owners[topic]
-                    self._loads[number] += len(partitions)
                     for partition in partitions:
-                        owners[partition] = number
+                        if partition < len(owners):  # a damaged log may say otherwise
+                            owners[partition] = number
+                            self._loads[number] += 1
 
     def _fill_up(self) -> None:
         for topic in self._topics:
