@@ -22,37 +22,49 @@ VERSION = "4.1.0"
 START_DEADLINE_S = 60.0
 _HEAP = "-Xmx1g"
 
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+_BROKER = ("kafka_2.13", "kafka-tools")
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>tailrace</groupId><artifactId>apache-kafka</artifactId><version>{VERSION}</version>
+  <groupId>tailrace</groupId><artifactId>apache-kafka</artifactId><version>{version}</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
+{dependencies}
   </dependencies>
 </project>
 """
+_DEPENDENCY = """    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+    </dependency>"""
 
 
-def unavailable() -> str | None:
-    """Say why Apache Kafka cannot be run here, or None where it can."""
+def unavailable(*artifacts: str) -> str | None:
+    """Say why Apache Kafka, and what else of it is asked for, cannot be run here, or None where it can."""
     if shutil.which("java") is None:
         return "Java is not installed"
-    if _jars_folder().is_dir() or shutil.which("mvn") is not None:
+    wanted = [_BROKER, *((artifact,) for artifact in artifacts)]
+    if all(_jars_folder(names).is_dir() for names in wanted) or shutil.which("mvn") is not None:
         return None
     return "Maven is not installed and the jars were not fetched before"
 
 
-def classpath() -> str:
+def classpath(*artifacts: str) -> str:
     """Fetch the jars where they are not there yet, and give them as a Java class path.
 
+    The broker and its tools are always among them; `artifacts` names more of Apache Kafka, such as `kafka-streams`.
     Raises subprocess.CalledProcessError where Maven cannot fetch them.
     """
-    jars = _jars_folder()
+    wanted = [_BROKER, *((artifact,) for artifact in artifacts)]
+    return os.pathsep.join(f"{_fetched(names)}/*" for names in wanted)
+
+
+def _fetched(artifacts: tuple[str, ...]) -> Path:
+    jars = _jars_folder(artifacts)
     if not jars.is_dir():
         fetching = jars.with_name(f"{jars.name}.{os.getpid()}")
         fetching.mkdir(parents=True, exist_ok=True)
         pom = fetching / "pom.xml"
-        pom.write_text(_POM)
+        dependencies = "\n".join(_DEPENDENCY.format(artifact=name, version=VERSION) for name in artifacts)
+        pom.write_text(_POM.format(version=VERSION, dependencies=dependencies))
         goal = f"-DoutputDirectory={fetching}"
         subprocess.run(
             ["mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(pom), "dependency:copy-dependencies", goal], check=True
@@ -61,7 +73,7 @@ def classpath() -> str:
             fetching.rename(jars)
         except OSError:
             shutil.rmtree(fetching)  # another process fetched them meanwhile
-    return f"{jars}/*"
+    return jars
 
 
 def run_tool(main_class: str, *arguments: str, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
@@ -187,6 +199,7 @@ def wait_until_answering(port: int, process: subprocess.Popen[bytes], log: Path,
     raise RuntimeError(f"no answer on port {port} in {deadline_s} s: {log.read_text(errors='replace')[-4000:]}")
 
 
-def _jars_folder() -> Path:
+def _jars_folder(artifacts: tuple[str, ...]) -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "tailrace" / f"apache-kafka-{VERSION}"
+    name = "apache-kafka" if artifacts == _BROKER else "-".join(artifacts)
+    return cache / "tailrace" / f"{name}-{VERSION}"
