@@ -63,8 +63,8 @@ class OffsetCheckpointFile:
         self._disk = disk
 
     def read(self) -> dict[TopicPartition, int]:
-        """Read the offsets; empty where the file does not exist, as in a new data directory."""
-        if not self._disk.exists(self.path):
+        """Read the offsets; none where the file does not exist, or is empty, as Kafka leaves it until it writes some."""
+        if not self._disk.exists(self.path) or not self._disk.file_size(self.path):
             return {}
         offsets: dict[TopicPartition, int] = {}
         for fields in read_lines(self._disk, self.path):

@@ -38,9 +38,15 @@ def test_checkpoint_has_one_line_a_partition(tmp_path: Path) -> None:
     assert checkpoint.path.read_text() == "0\n0\n"
 
 
+def test_empty_checkpoint_has_no_entries(tmp_path: Path) -> None:
+    """Kafka makes the files empty when it starts, and writes them when there is something to say."""
+    (tmp_path / CHECKPOINT).touch()
+    assert OffsetCheckpointFile(Disk(), tmp_path / CHECKPOINT).read() == {}
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "0", "1\n0\n", "0\n1\n", "0\n0\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\n1\na 0 -5\n",
+    ["\n", "0", "1\n0\n", "0\n1\n", "0\n0\na 0 1\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\n1\na 0 -5\n",
      "0\n1\na 0 \u0661\n", "0\n2\na 0 1\na 0 2\n", "zero\n0\n", "0\n1\na b 0 1\n"],
 )  # fmt: skip
 def test_damaged_checkpoint_is_rejected(tmp_path: Path, text: str) -> None:
