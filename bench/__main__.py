@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.figures import MEASUREMENTS, Scale, Server
+from bench.groups import commit_offsets, join_members
 from bench.process_figures import resident_total_mb
 from tailrace.testing.apache_kafka import ApacheKafka, unavailable
 from tailrace.testing.broker_process import BrokerProcess
@@ -53,6 +54,10 @@ REQUIREMENTS = (
     Requirement("produce_mb_s", "produce 1 KB records, MB/s", 1, larger_is_better=True),
     Requirement("consume_cpu_s_a_gb", "consume 1 KB records, broker CPU, s/GB", 0.8),
     Requirement("consume_mb_s", "consume 1 KB records, MB/s", 1, larger_is_better=True),
+    Requirement("commit_1000_p50_ms", "commit of 1,000 partitions, p50, ms", 1),
+    Requirement("commit_1000_cpu_ms", "commit of 1,000 partitions, broker CPU, ms", 1),
+    Requirement("rebalance_200_ms", "rebalance of 200 members, ms", 1),
+    Requirement("join_200_cpu_ms", "200 members join and rebalance, broker CPU, ms", 1),
     Requirement("start_s", "start to first answer, s", 0.3, is_ratio=False),
     Requirement("resident_mb", "resident memory, idle, MB", 70, is_ratio=False),
 )
@@ -64,7 +69,7 @@ def measure(
     """Give the median of each figure for each server; the first round warms both up and is not counted."""
     samples: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in servers}
     for round_number in range(rounds + 1):
-        for measurement in MEASUREMENTS:
+        for measurement in (*MEASUREMENTS, commit_offsets, join_members):
             for name, server in servers.items():
                 say(f"round {round_number} of {rounds}: {measurement.__name__} on {name}")
                 for figure, value in measurement(server, scale).items():
@@ -105,7 +110,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the work: to try the benchmark itself")
     parser.add_argument("--alone", action="store_true", help="Tailrace alone, without Apache Kafka")
     options = parser.parse_args()
-    scale = Scale(6_000, 300, 200, 30) if options.quick else Scale()
+    scale = Scale(6_000, 300, 200, 30, 20) if options.quick else Scale()
     console = Console()
     reason = "asked for alone" if options.alone else unavailable()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:

@@ -29,6 +29,7 @@ class Scale:
     synchronous: int = 3_000
     end_to_end: int = 1_500
     megabytes: int = 300
+    commits: int = 100
 
 
 def make_topic(server: Server) -> str:

@@ -210,8 +210,7 @@ class CoordinatorLog:
         size_max = self.partition.log.config.max_message_bytes
         builder = BatchBuilder(compression=self._compression)
         for key, value in encoded:
-            is_full = builder.size + record_size_bound(key, value) > size_max
-            if is_full and not is_atomic and builder.records_count:
+            if not is_atomic and builder.records_count and builder.size + record_size_bound(key, value) > size_max:
                 yield self._finish(builder, producer)
                 builder = BatchBuilder(compression=self._compression)
             builder.append(now_ms, key, value)

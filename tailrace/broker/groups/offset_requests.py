@@ -118,7 +118,7 @@ def _records(
 ) -> list[CoordinatorRecord]:
     records: list[CoordinatorRecord] = []
     for topic, topic_id, partition, offset, leader_epoch, metadata, answer in offsets:
-        if metadata is not None and utf16_length(metadata) > metadata_max:
+        if metadata and utf16_length(metadata) > metadata_max:
             answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             continue
         key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
