@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 
 import confluent_kafka.admin
@@ -11,6 +10,7 @@ import pytest
 
 from tailrace.testing.apache_kafka import ApacheKafka, unavailable
 from tailrace.testing.broker_process import BrokerProcess
+from tests.waiting import wait_for
 
 Server = BrokerProcess | ApacheKafka
 
@@ -61,10 +61,3 @@ def make_topic(admin: confluent_kafka.admin.AdminClient) -> Callable[..., str]:
         return name
 
     return make
-
-
-def wait_for(condition: Callable[[], object], deadline_s: float = 20) -> None:
-    """Ask again until the condition holds; fail when the deadline passes."""
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not so within {deadline_s} s"

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.compat.clients import ConfluentKafka, Sent
-from tests.compat.conftest import wait_for
+from tests.waiting import wait_for
 
 TOPIC = ConfigResource.Type.TOPIC
 BROKER = ConfigResource.Type.BROKER

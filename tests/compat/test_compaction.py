@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from tailrace.storage.log_context import LogContext
 from tailrace.storage.log_loader import LogLoader
 from tailrace.testing.apache_kafka import ApacheKafka, run_tool, unavailable
 from tests.storage.compaction_workshop import clean, records
+from tests.waiting import wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -133,10 +133,8 @@ def clean_by_kafka(kafka: ApacheKafka) -> None:
     """Run Kafka until its cleaner has got to the active segment."""
     kafka.settings.update(EAGER)
     kafka.start()
-    deadline = time.monotonic() + DEADLINE_S
-    while checkpoint_of(kafka) != active_base(kafka.data_dir / str(PARTITION)):
-        assert time.monotonic() < deadline, (kafka.folder / "broker.log").read_text()[-3000:]
-        time.sleep(0.05)
+    directory = kafka.data_dir / str(PARTITION)
+    wait_for(lambda: checkpoint_of(kafka) == active_base(directory), "Kafka's cleaner is done", DEADLINE_S)
     kafka.stop()
 
 

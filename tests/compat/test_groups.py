@@ -18,7 +18,8 @@ import pytest
 
 from tailrace.testing.apache_kafka import ApacheKafka, unavailable
 from tailrace.testing.broker_process import BrokerProcess
-from tests.compat.conftest import Server, wait_for
+from tests.compat.conftest import Server
+from tests.waiting import wait_for
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "100"}
 """A group's first rebalance waits 3 s by default, which is long where every test has a group of its own."""

@@ -11,7 +11,7 @@ import aiokafka
 import confluent_kafka
 import pytest
 
-from tests.compat.conftest import wait_for
+from tests.waiting import wait_for
 
 DEADLINE_S = 30.0
 _numbers = itertools.count()

@@ -7,9 +7,8 @@ import random
 import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tailrace.testing.broker_process import BrokerProcess
 from tests.history.checker import find_anomalies
 from tests.history.operations import Operation, Polled, Sent
+from tests.waiting import wait_for
 
 TOPIC = "churned"
 GROUP = "churning"
@@ -130,14 +130,6 @@ class Churn:
         return {v for m in self.everybody() for e in list(m.events) if e["event"] == "polled" for _, v in e["records"]}
 
 
-def wait_for(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
-    deadline = time.monotonic() + deadline_s
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not so within {deadline_s} s"
-        pause.wait(0.05)
-
-
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path, SETTINGS) as process:
@@ -157,8 +149,8 @@ def check_churn(broker: BrokerProcess, *, members: int, events: int, seed: int) 
             pause.wait(churn.chance.uniform(0.05, 0.6))
             churn.event(members)
         churn.flush()
-        wait_for(churn.is_settled, "the group is stable")
-        wait_for(lambda: churn.seen() >= set(churn.sent), "every record was delivered")
+        wait_for(churn.is_settled, "the group is stable", DEADLINE_S)
+        wait_for(lambda: churn.seen() >= set(churn.sent), "every record was delivered", DEADLINE_S)
     finally:
         for member in churn.members:
             member.end(kill=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from threading import Event
 
@@ -28,6 +28,7 @@ from tailrace.testing.faulty_disk import FaultyDisk
 from tailrace.testing.virtual_clock import VirtualClock
 from tests.storage.compaction_workshop import left, put
 from tests.storage.log_workshop import config, end_transaction
+from tests.waiting import until
 
 TOPIC_ID = random_uuid()
 FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)
@@ -72,13 +73,6 @@ async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
     await workshop.manager.load_all()
     yield workshop
     await workshop.manager.stop()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    deadline = asyncio.get_running_loop().time() + 20
-    while not holds():
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.001)
 
 
 # -- choosing -------------------------------------------------------------------------------------------------------
@@ -182,6 +176,7 @@ async def test_cleaner_looks_again_after_its_backoff(workshop: Workshop) -> None
     fill(log, "a", "a")
     await workshop.clock.advance_async(15_000)
     await until(lambda: [offset for offset, _, _ in left(log)] == [1])
+    assert log.log_end_offset == 2
 
 
 async def test_number_of_threads_follows_the_setting(tmp_path: Path) -> None:

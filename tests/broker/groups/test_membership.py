@@ -159,7 +159,7 @@ async def test_heartbeats_are_taken_for_good_while_groups_are_loaded(tmp_path: P
     parts = await _made_but_not_loaded(tmp_path)
     assert beat(parts, joined.member_id, 99) is ErrorCode.NONE
     assert join(parts, joined.member_id).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert ask(parts, list_groups, ListGroupsRequest(), 5) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert ask(parts, list_groups, ListGroupsRequest(), 5).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await parts.broker.groups.topic.loaded()
     assert beat(parts, joined.member_id, 99) is ErrorCode.ILLEGAL_GENERATION
     await stop_parts(parts)
@@ -199,7 +199,7 @@ async def test_a_sync_has_to_name_the_protocol_from_version_5_on(tmp_path: Path)
     parts = await make_groups(tmp_path)
     joined = await stable_member(parts)
     body = SyncGroupRequest(group_id="g", member_id=joined.member_id, generation_id=1, protocol_name="range")
-    assert ask(parts, sync_group, body, 5) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert ask(parts, sync_group, body, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     body.protocol_type = "connect"
     assert ask(parts, sync_group, body, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     body.protocol_type = "consumer"

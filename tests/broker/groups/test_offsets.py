@@ -179,8 +179,8 @@ async def test_offsets_of_topics_that_are_read_may_not_be_deleted(tmp_path: Path
     ]
     assert (fetched(parts), fetched(parts, topic="u")) == (42, -1)
     assert joined.generation_id == 1
-    assert delete_offsets(parts, ("t", 0), group="none") is ErrorCode.GROUP_ID_NOT_FOUND
-    assert delete_offsets(parts, ("t", 0), group="") is ErrorCode.INVALID_GROUP_ID
+    assert delete_offsets(parts, ("t", 0), group="none").error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert delete_offsets(parts, ("t", 0), group="").error_code == ErrorCode.INVALID_GROUP_ID
     await stop_parts(parts)
 
 
@@ -188,7 +188,7 @@ async def test_offsets_of_members_of_another_kind_stay(tmp_path: Path) -> None:
     parts = await make_groups(tmp_path)
     await parts.create_topic("t")
     await stable_member(parts, kind="connect")
-    assert delete_offsets(parts, ("t", 0)) is ErrorCode.NON_EMPTY_GROUP
+    assert delete_offsets(parts, ("t", 0)).error_code == ErrorCode.NON_EMPTY_GROUP
     await stop_parts(parts)
 
 

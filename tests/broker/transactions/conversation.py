@@ -50,6 +50,7 @@ from tailrace.protocol.records.reader import read_batch
 from tailrace.protocol.records.record import Record
 from tailrace.protocol.records.writer import write_batch
 from tests.broker.transactions.blocking_wire import BlockingWire
+from tests.waiting import wait_for
 
 DEADLINE_S = 20.0
 NOT_YET = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")
@@ -103,12 +104,14 @@ class Conversation:
         if verb != "again":
             return self._verb(verb)(Line(text))
         rest = text.split(maxsplit=1)[1]
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            answers = self._put(rest)
-            if not any(code in " ".join(answers) for code in NOT_YET) or time.monotonic() > deadline:
-                return answers
-            time.sleep(0.02)
+        answers: list[str] = []
+
+        def is_settled() -> bool:
+            answers[:] = self._put(rest)
+            return not any(code in " ".join(answers) for code in NOT_YET)
+
+        wait_for(is_settled, text, DEADLINE_S)
+        return answers
 
     def _verb(self, verb: str) -> Callable[[Line], list[str]]:
         verbs: dict[str, Callable[[Line], list[str]]] = {
@@ -336,13 +339,11 @@ class Conversation:
     def _describe(self, line: Line) -> list[str]:
         """`describe x until=Ongoing` asks until the transaction is in that state."""
         until = line.fields.get("until")
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            request = DescribeTransactionsRequest(transactional_ids=[self._name(line.words[1])])
+        request = DescribeTransactionsRequest(transactional_ids=[self._name(line.words[1])])
+        (state,) = self._ask(request, 0).transaction_states
+        if until is not None and state.transaction_state != until:
+            wait_for(lambda: self._ask(request, 0).transaction_states[0].transaction_state == until, until, DEADLINE_S)
             (state,) = self._ask(request, 0).transaction_states
-            if until in (None, state.transaction_state) or time.monotonic() > deadline:
-                break
-            time.sleep(0.02)
         if state.error_code:
             return [ErrorCode(state.error_code).name]
         partitions = sorted(f"{self._plain(t.topic)}-{number}" for t in state.topics for number in t.partitions)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tailrace.testing.apache_kafka import classpath
+from tests.waiting import wait_for
 
 DEADLINE_S = 90.0
 """JVMs start slowly where several do at once on few cores."""
@@ -76,7 +76,7 @@ class JavaProcess:
 
 def wait_until(processes: list[JavaProcess], condition: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Ask again until the condition holds; fail with what the processes printed when the deadline passes."""
-    deadline = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not so within {deadline_s} s: {processes}"
-        time.sleep(0.02)
+    try:
+        wait_for(condition, deadline_s=deadline_s)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {processes}") from None
