@@ -97,15 +97,21 @@ class TopicSettings(SettingTable):
         "How long a compacted log keeps the mark that a key was deleted.",
         at_least(0),
         synonyms=("log.cleaner.delete.retention.ms",),
+        acts=True,
     )
     min_compaction_lag_ms = long(
-        0, "How long a record is safe from compaction.", at_least(0), synonyms=("log.cleaner.min.compaction.lag.ms",)
+        0,
+        "How long a record is safe from compaction.",
+        at_least(0),
+        synonyms=("log.cleaner.min.compaction.lag.ms",),
+        acts=True,
     )
     max_compaction_lag_ms = long(
         LONG_MAX,
         "How long a record may wait for compaction; an active segment older than this rolls.",
         at_least(1),
         synonyms=("log.cleaner.max.compaction.lag.ms",),
+        acts=True,
     )
     file_delete_delay_ms = long(
         60000,
@@ -119,6 +125,7 @@ class TopicSettings(SettingTable):
         "The share of a log that has to be uncleaned before it is worth compacting.",
         between(0, 1),
         synonyms=("log.cleaner.min.cleanable.ratio",),
+        acts=True,
     )
     cleanup_policy = word_set(
         frozenset({"delete"}),

@@ -48,21 +48,23 @@ class TransactionSettings(SettingTable):
         600000, "How often forgotten producers are looked for.", at_least(1), LOW, acts=True, internal=True
     )
     transactional_id_expiration_ms = integer(
-        604800000, "How long an unused transactional id is remembered.", at_least(1), HIGH
+        604800000, "How long an unused transactional id is remembered.", at_least(1), HIGH, acts=True
     )
     transaction_max_timeout_ms = integer(
         900000, "The longest transaction timeout a producer may ask for.", at_least(1), HIGH, acts=True
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms = integer(
-        10000, "How often transactions that took too long are looked for and aborted.", at_least(1), LOW
+        10000, "How often transactions that took too long are looked for and aborted.", at_least(1), LOW, acts=True
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = integer(
-        3600000, "How often expired transactional ids are looked for.", at_least(1), LOW
+        3600000, "How often expired transactional ids are looked for.", at_least(1), LOW, acts=True
     )
     transaction_two_phase_commit_enable = boolean(
         False, "Allow transactions that another system prepares and decides.", None, LOW
     )
     add_partitions_to_txn_retry_backoff_max_ms = integer(
-        100, "How long the broker goes on retrying AddPartitionsToTxn for a producer.", at_least(0), HIGH
+        100, "How long the broker goes on retrying AddPartitionsToTxn for a producer.", at_least(0), HIGH, acts=True
     )
-    add_partitions_to_txn_retry_backoff_ms = integer(20, "The pause between those retries.", at_least(1), HIGH)
+    add_partitions_to_txn_retry_backoff_ms = integer(
+        20, "The pause between those retries.", at_least(1), HIGH, acts=True
+    )
