@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tailrace.broker.groups.assignors.assignors import ASSIGNORS
 from tailrace.broker.groups.assignors.group_spec import Assignor
-from tailrace.broker.groups.effects import Answer, CancelTimer, SetTimer
+from tailrace.broker.groups.effects import CancelTimer, SetTimer
 from tailrace.broker.groups.metadata_hash import ClusterTopics, TopicHashes
 from tailrace.protocol.coordinator.record_codec import CoordinatorRecord
+
+if TYPE_CHECKING:  # a conversion is part of a decision, and is decided by the rules here
+    from tailrace.broker.groups.group_conversion import Downgrade
 
 R = TypeVar("R")
 
@@ -40,6 +43,10 @@ class ConsumerRules:
     size_max: int = 2**31 - 1
     assignors: Mapping[str, Assignor] = field(default_factory=lambda: MappingProxyType(dict(ASSIGNORS)))
     regex_refresh_interval_ms: int = 600000
+    may_upgrade: bool = True
+    may_downgrade: bool = True
+    classic_size_max: int = 2**31 - 1
+    classic_initial_rebalance_delay_ms: int = 3000
 
     @property
     def default_assignor(self) -> str:
@@ -68,11 +75,14 @@ class Decision(Generic[R]):
     """See the module's docstring.
 
     `seen_epoch` is the group epoch at which the topics were looked at, None where they were not. `patterns` are to be
-    matched with the topics now, None where nothing is.
+    matched with the topics now, None where nothing is. `timers_if_absent` leave a timer that runs as it is. `downgrade`
+    is the classic group that takes this one's place.
     """
 
     records: list[CoordinatorRecord] = field(default_factory=list[CoordinatorRecord])
     response: R | None = None
-    effects: list[SetTimer | CancelTimer | Answer] = field(default_factory=list["SetTimer | CancelTimer | Answer"])
+    effects: list[SetTimer | CancelTimer] = field(default_factory=list["SetTimer | CancelTimer"])
     seen_epoch: int | None = None
     patterns: frozenset[str] | None = None
+    timers_if_absent: list[SetTimer] = field(default_factory=list[SetTimer])
+    downgrade: Downgrade | None = None

@@ -179,7 +179,7 @@ class ConsumerGroup:
 
 
 def preferred_assignor(members: Iterable[ConsumerMember]) -> str | None:
-    """Count the votes of members that name an assignor. Where they are even, Kafka leaves it to chance; here, the name."""
+    """Count the votes of members that name an assignor. Kafka leaves ties to chance; here the name decides."""
     votes: dict[str, int] = {}
     for member in members:
         if member.server_assignor is not None:

@@ -6,14 +6,17 @@ tombstone. `GroupShard` holds the groups of both protocols by their ids; this is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
+from tailrace.broker.groups.consumer_decision import Decision
 from tailrace.broker.groups.consumer_group import ConsumerGroup
 from tailrace.broker.groups.consumer_member import JOINING_EPOCH
-from tailrace.broker.groups.consumer_replay import CONSUMER_RECORD_TYPES, ends_group, group_of
+from tailrace.broker.groups.consumer_replay import ends_group, group_of
 from tailrace.broker.groups.consumer_requests import Heartbeat
 from tailrace.broker.groups.consumer_services import ConsumerServices
+from tailrace.broker.groups.group_conversion import upgrade
+from tailrace.broker.groups.hosted_classic import HostedClassicGroup
 from tailrace.broker.groups.hosted_consumer import HeartbeatReply, HostedConsumerGroup, TopicFilter
 from tailrace.protocol.coordinator.record_codec import CoordinatorRecord
 from tailrace.protocol.error_codes import ErrorCode
@@ -32,29 +35,35 @@ class ConsumerGroups:
 
     def heartbeat(self, event: Heartbeat, *, visible: TopicFilter, reply: HeartbeatReply) -> None:
         """ConsumerGroupHeartbeat, for the group it names."""
-        group = self._group_for(event)
-        group.heartbeat(event, visible=visible, reply=reply)
+        group, records = self._group_for(event)
+        group.heartbeat(event, visible=visible, reply=reply, records_before=records)
 
-    def _group_for(self, event: Heartbeat) -> HostedConsumerGroup:
+    def _group_for(self, event: Heartbeat) -> tuple[HostedConsumerGroup, list[CoordinatorRecord]]:
+        """Find the group, or make one; the records are what has to be written first."""
         group_id = event.request.group_id
         found = self._shard.groups.get(group_id)
         if isinstance(found, HostedConsumerGroup):
-            return found
+            return found, []
         if event.request.member_epoch != JOINING_EPOCH:
-            what = f"Group {group_id} is not a consumer group." if found else f"Consumer group {group_id} not found."
+            what = f"Consumer group {group_id} not found." if found is None else not_a_consumer_group(group_id)
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, what)
-        return self._new(group_id)
+        if found is None:
+            return self._host(ConsumerGroup(group_id)), []
+        if found.is_empty or not isinstance(found, HostedClassicGroup):
+            return self._host(ConsumerGroup(group_id)), found.tombstones()
+        made = upgrade(found.group, self._services.surroundings(group_id))
+        return self._host(made.group), made.records
 
     def group(self, group_id: str) -> HostedConsumerGroup:
         """Find a group of this protocol; GROUP_ID_NOT_FOUND where there is none."""
         found = self._shard.groups.get(group_id)
         if isinstance(found, HostedConsumerGroup):
             return found
-        what = f"Group {group_id} not found." if found is None else f"Group {group_id} is not a consumer group."
+        what = f"Group {group_id} not found." if found is None else not_a_consumer_group(group_id)
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, what)
 
-    def _new(self, group_id: str) -> HostedConsumerGroup:
-        return HostedConsumerGroup(ConsumerGroup(group_id), log=self._shard.log, services=self._services, holder=self)
+    def _host(self, group: ConsumerGroup) -> HostedConsumerGroup:
+        return HostedConsumerGroup(group, log=self._shard.log, services=self._services, holder=self)
 
     def topics_changed(self, names: Collection[str]) -> None:
         """Let the groups that are subscribed to one of these look at their topics again."""
@@ -75,13 +84,30 @@ class ConsumerGroups:
         if not isinstance(found, HostedConsumerGroup):
             if record.value is None:
                 return
-            found = self._new(group_id)
+            found = self._host(ConsumerGroup(group_id))
             self._shard.replace_group(found)
         found.replay((record,))
 
-    def replay_written(self, group: HostedConsumerGroup, records: Sequence[CoordinatorRecord]) -> None:
-        """Take in what a group has just written: from now on it is the one of its name."""
-        if records and records[-1].key.record_type in CONSUMER_RECORD_TYPES:
-            self._shard.replace_group(group)
-        for record in records:
+    def replay_written(self, group: HostedConsumerGroup, decision: Decision[Any]) -> None:
+        """Take in what a group has just written: from now on it is the one of its name, or the one it became."""
+        former = self._shard.groups.get(group.group_id)
+        if isinstance(former, HostedClassicGroup):
+            former.supersede()
+        if decision.downgrade is not None:
+            group.discard()
+            classic = self._shard.host_classic(decision.downgrade.group)
+            self._shard.replace_group(classic)
+            classic.activate()
+            if decision.downgrade.rebalances:
+                classic.rebalance()
+            return
+        self._shard.replace_group(group)
+        for record in decision.records:
             self._shard.replay(record, offset=-1, producer_id=-1)
+        if isinstance(former, HostedClassicGroup):
+            group.activate()
+
+
+def not_a_consumer_group(group_id: str) -> str:
+    """Say so, in Kafka's words."""
+    return f"Group {group_id} is not a consumer group."

@@ -6,7 +6,7 @@ Sets are written in order, so that the same state has the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tailrace.broker.groups.assignors.group_spec import Assignment
 from tailrace.broker.groups.consumer_group import ConsumerGroup, ResolvedRegex
@@ -136,15 +136,15 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     ]
 
 
-def group_tombstones(group: ConsumerGroup) -> Iterator[CoordinatorRecord]:
-    """Forget a whole group."""
+def group_tombstones(group: ConsumerGroup, *, renamed: Mapping[str, str] | None = None) -> Iterator[CoordinatorRecord]:
+    """Forget a whole group; `renamed` are members whose records bear another id by now."""
     group_id = group.group_id
-    yield from (current_tombstone(group_id, member_id) for member_id in group.members)
-    yield from (target_tombstone(group_id, member_id) for member_id in group.members)
+    member_ids = [(renamed or {}).get(member_id, member_id) for member_id in group.members]
+    yield from (current_tombstone(group_id, member_id) for member_id in member_ids)
+    yield from (target_tombstone(group_id, member_id) for member_id in member_ids)
     yield assignment_epoch_tombstone(group_id)
-    yield from (member_tombstone(group_id, member_id) for member_id in group.members)
-    if group.has_partition_metadata_record:
-        yield partition_metadata_tombstone(group_id)
+    yield from (member_tombstone(group_id, member_id) for member_id in member_ids)
+    yield partition_metadata_tombstone(group_id)
     yield from (regex_tombstone(group_id, regex) for regex in group.resolved_regexes)
     yield group_epoch_tombstone(group_id)
 

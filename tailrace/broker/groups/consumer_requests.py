@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 
 from tailrace.broker.groups.assignors.group_spec import NO_PARTITIONS, Assignment
 from tailrace.broker.groups.consumer_change import MemberChange
-from tailrace.broker.groups.consumer_decision import REBALANCE, SESSION, Decision, Surroundings, timer_name
+from tailrace.broker.groups.consumer_decision import (
+    REBALANCE,
+    SESSION,
+    ConsumerRules,
+    Decision,
+    Surroundings,
+    timer_name,
+)
 from tailrace.broker.groups.consumer_group import ConsumerGroup
 from tailrace.broker.groups.consumer_member import (
     JOINING_EPOCH,
@@ -98,12 +105,7 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, surroundings: Surroundings
     """A member joins (epoch 0), or tells that it is there; `group` may be new and have no records yet."""
     request, rules = event.request, surroundings.rules
     decision = HeartbeatDecision()
-    is_known = event.member_id in group.members
-    if not is_known and len(group.members) >= rules.size_max:
-        raise ApiError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {rules.size_max} members.",
-        )
+    check_size(group, event.member_id, rules)
     former = _dynamic_member(group, event) if request.instance_id is None else _static_member(group, event, decision)
     change = MemberChange(group, former, _told(former, event), surroundings, decision)
     rises = change.update_subscription()
@@ -126,6 +128,15 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, surroundings: Surroundings
         )
     decision.response = response
     return decision
+
+
+def check_size(group: ConsumerGroup, member_id: str, rules: ConsumerRules) -> None:
+    """Keep a new member out of a group that is full."""
+    if member_id not in group.members and len(group.members) >= rules.size_max:
+        raise ApiError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has reached its maximum capacity of {rules.size_max} members.",
+        )
 
 
 def _told(former: ConsumerMember, event: Heartbeat) -> ConsumerMember:
@@ -170,7 +181,7 @@ def _static_member(group: ConsumerGroup, event: Heartbeat, decision: HeartbeatDe
         return member
     if present is None:
         return group.members.get(event.member_id) or ConsumerMember(member_id=event.member_id)
-    if not present.is_away:
+    if not present.is_away and not present.uses_classic_protocol:
         raise ApiError(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {event.member_id} with instance id {instance_id} cannot join the group because the "

@@ -83,12 +83,17 @@ class ConsumerServices:
                     session_timeout_ms = group_config.consumer_session_timeout_ms
                 if "consumer.heartbeat.interval.ms" in own:
                     heartbeat_interval_ms = group_config.consumer_heartbeat_interval_ms
+        policy = config.group_consumer_migration_policy.lower()
         return ConsumerRules(
             session_timeout_ms=session_timeout_ms,
             heartbeat_interval_ms=heartbeat_interval_ms,
             size_max=config.group_consumer_max_size,
             assignors=offered_assignors(config),
             regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+            may_upgrade=policy in ("upgrade", "bidirectional"),
+            may_downgrade=policy in ("downgrade", "bidirectional"),
+            classic_size_max=config.group_max_size,
+            classic_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         )
 
     def topic_names(self) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from tailrace.broker.coordinator_log import CoordinatorLog, OnDone, TransactionalProducer
@@ -22,7 +23,7 @@ from tailrace.broker.groups.group import Group
 from tailrace.broker.groups.group_expiry import expire
 from tailrace.broker.groups.group_shard import GroupShard
 from tailrace.broker.groups.hosted_classic import HostedClassicGroup, RebalanceCounts
-from tailrace.broker.groups.hosted_consumer import HeartbeatReply, TopicFilter
+from tailrace.broker.groups.hosted_consumer import HeartbeatReply, HostedConsumerGroup, TopicFilter
 from tailrace.broker.groups.offset_requests import AskedTopic, Committer, OffsetToCommit, OnFetched, PartitionResult
 from tailrace.broker.metadata_store import MetadataDelta
 from tailrace.broker.replica_manager import ReplicaManager
@@ -110,7 +111,6 @@ class GroupCoordinator:
         shortest, longest = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
         if not shortest <= request.session_timeout_ms <= longest:
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
-        group, is_new = self._group_to_join(shard, request)
         event = Joining(
             reply=reply,
             request=request,
@@ -120,6 +120,14 @@ class GroupCoordinator:
             needs_known_id=version >= KNOWN_ID_VERSION_FIRST,
             can_skip_assignment=version >= SKIP_ASSIGNMENT_VERSION_FIRST,
         )
+        found = shard.groups.get(request.group_id)
+        if isinstance(found, HostedConsumerGroup):
+            if not found.is_empty:
+                found.join(replace(event, new_member_id=uuid_text(random_uuid())))
+                return
+            if not found.end():
+                raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        group, is_new = self._group_to_join(shard, request)
         group.join(event)
         if is_new and not group.writes:
             group.write_new()
@@ -135,7 +143,12 @@ class GroupCoordinator:
 
     def sync(self, request: SyncGroupRequest, *, reply: SyncReply) -> None:
         """SyncGroup."""
-        self._shard_of_members(request.group_id).classic_group(request.group_id).sync(reply, request)
+        shard = self._shard_of_members(request.group_id)
+        found = shard.groups.get(request.group_id)
+        if isinstance(found, HostedConsumerGroup):
+            found.sync(reply, request)
+        else:
+            shard.classic_group(request.group_id).sync(reply, request)
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat; while groups are being loaded every heartbeat is taken for good, as Kafka takes it."""
@@ -145,6 +158,9 @@ class GroupCoordinator:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return ErrorCode.NONE
             raise
+        found = shard.groups.get(request.group_id)
+        if isinstance(found, HostedConsumerGroup):
+            return found.classic_heartbeat(request)
         return shard.classic_group(request.group_id).heartbeat(request)
 
     def leave(self, group_id: str, identities: list[MemberIdentity]) -> list[ErrorCode]:
@@ -152,6 +168,9 @@ class GroupCoordinator:
         shard = self._shard_of_members(group_id)
         if group_id not in shard.groups:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(identities)
+        found = shard.groups[group_id]
+        if isinstance(found, HostedConsumerGroup):
+            return found.leave(identities)
         return shard.classic_group(group_id).leave(identities)
 
     # Membership in the consumer protocol

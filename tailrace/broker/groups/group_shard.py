@@ -109,6 +109,10 @@ class GroupShard:
             size_max=config.group_max_size,
         )
         group.state_since_ms = self._clock.time_ms()
+        return self.host_classic(group)
+
+    def host_classic(self, group: ClassicGroup) -> HostedClassicGroup:
+        """Give a classic group its coordinator's hands."""
         return HostedClassicGroup(group, log=self.log, clock=self._clock, counts=self._counts)
 
     # Offsets

@@ -180,15 +180,26 @@ class HostedClassicGroup:
 
     def resign(self) -> None:
         """Tell all who wait to look for the coordinator elsewhere."""
+        self._end(ErrorCode.NOT_COORDINATOR)
+
+    def supersede(self) -> None:
+        """Tell all who wait to join again: a group of the consumer protocol has taken this one's place."""
+        self._end(ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def rebalance(self) -> None:
+        """Let the members join again: the group was one of the consumer protocol until now."""
+        before = self._state()
+        self._perform(self.group.rebalance(), before)
+
+    def _end(self, code: ErrorCode) -> None:
         group = self.group
         group.state = ClassicState.DEAD
         self.discard()
         for member in group.members.values():
             if member.joining is not None:
-                refusal = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.NOT_COORDINATOR)
-                member.joining(refusal)
+                member.joining(JoinGroupResponse(member_id=member.member_id, error_code=code))
             if member.syncing is not None:
-                member.syncing(SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+                member.syncing(SyncGroupResponse(error_code=code))
             member.joining = member.syncing = None
 
     def discard(self) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from tailrace.broker.coordinator_log import CoordinatorLog
-from tailrace.broker.groups import consumer_requests, pattern_resolution
-from tailrace.broker.groups.consumer_decision import REBALANCE, SESSION, Decision, timer_name
+from tailrace.broker.groups import consumer_requests, mixed_requests, pattern_resolution
+from tailrace.broker.groups.classic_requests import Joining
+from tailrace.broker.groups.consumer_decision import REBALANCE, SESSION, Decision, Surroundings, timer_name
 from tailrace.broker.groups.consumer_description import describe
 from tailrace.broker.groups.consumer_group import ConsumerGroup, ConsumerGroupState
 from tailrace.broker.groups.consumer_member import ConsumerMember, MemberState
@@ -21,7 +22,7 @@ from tailrace.broker.groups.consumer_records import group_tombstones
 from tailrace.broker.groups.consumer_replay import replay_all
 from tailrace.broker.groups.consumer_requests import Heartbeat
 from tailrace.broker.groups.consumer_services import ConsumerServices
-from tailrace.broker.groups.effects import Answer, CancelTimer, SetTimer
+from tailrace.broker.groups.effects import CancelTimer, SetTimer
 from tailrace.broker.groups.group import GroupType
 from tailrace.broker.groups.offset_store import CommittedOffset
 from tailrace.broker.groups.timers import Timers
@@ -31,6 +32,10 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from tailrace.protocol.messages.heartbeat import HeartbeatRequest
+from tailrace.protocol.messages.join_group import JoinGroupResponse
+from tailrace.protocol.messages.leave_group import MemberIdentity
+from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 LOGGER = logging.getLogger(__name__)
 
@@ -41,14 +46,15 @@ OFFSET_COMMIT_VERSION_FIRST = 9
 """Below it OffsetCommit cannot tell a member that its epoch is stale."""
 
 HeartbeatReply: TypeAlias = Callable[[ConsumerGroupHeartbeatResponse], object]
+SyncReply: TypeAlias = Callable[[SyncGroupResponse], object]
 TopicFilter: TypeAlias = Callable[[Iterable[str]], list[str]]
 
 
 class Holder(Protocol):
     """Whoever holds the groups of a partition."""
 
-    def replay_written(self, group: HostedConsumerGroup, records: Sequence[CoordinatorRecord]) -> None:
-        """Take in records that a group has just written."""
+    def replay_written(self, group: HostedConsumerGroup, decision: Decision[Any]) -> None:
+        """Take in what a group has just written."""
         ...
 
 
@@ -68,12 +74,23 @@ class HostedConsumerGroup:
 
     # Requests
 
-    def heartbeat(self, event: Heartbeat, *, visible: TopicFilter, reply: HeartbeatReply) -> None:
-        """ConsumerGroupHeartbeat, whichever it means; `visible` leaves the topics that the member may know of."""
-        around = self._services.surroundings(self.group.group_id, is_resolving=self._is_resolving)
+    def heartbeat(
+        self,
+        event: Heartbeat,
+        *,
+        visible: TopicFilter,
+        reply: HeartbeatReply,
+        records_before: Sequence[CoordinatorRecord] = (),
+    ) -> None:
+        """ConsumerGroupHeartbeat, whichever it means.
+
+        `visible` leaves the topics that the member may know of. `records_before` end what bore the group's name, or
+        convert it: they are written together with the heartbeat's own.
+        """
         is_leaving = event.request.member_epoch < 0
         decide = consumer_requests.leave if is_leaving else consumer_requests.heartbeat
-        decision = decide(self.group, event, around)
+        decision = decide(self.group, event, self._surroundings())
+        decision.records[:0] = records_before
 
         def on_done(code: ErrorCode) -> None:
             if code:
@@ -84,6 +101,48 @@ class HostedConsumerGroup:
 
         if self._perform(decision, on_done) and decision.patterns is not None:
             self._resolve(decision.patterns, visible)
+
+    def join(self, event: Joining) -> None:
+        """JoinGroup of a member of the classic protocol."""
+        decision = mixed_requests.join(self.group, event, self._surroundings())
+
+        def on_done(code: ErrorCode) -> None:
+            response = JoinGroupResponse(member_id=event.request.member_id, error_code=code)
+            event.reply(response if code else decision.response)
+
+        self._perform(decision, on_done)
+
+    def sync(self, reply: SyncReply, request: SyncGroupRequest) -> None:
+        """SyncGroup of a member of the classic protocol."""
+        decision = mixed_requests.sync(self.group, request, self._surroundings())
+
+        def on_done(code: ErrorCode) -> None:
+            assert decision.response is not None
+            reply(SyncGroupResponse(error_code=code) if code else decision.response)
+
+        self._perform(decision, on_done)
+
+    def classic_heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        """Heartbeat of a member of the classic protocol."""
+        decision, code = mixed_requests.heartbeat(self.group, request)
+        self._do(decision)
+        return code
+
+    def leave(self, identities: Sequence[MemberIdentity]) -> list[ErrorCode]:
+        """LeaveGroup: give each member's code."""
+        decision, codes = mixed_requests.leave(self.group, identities, self._surroundings())
+        refusals: list[ErrorCode] = []
+        if self._perform(decision, refusals.append) or not refusals:
+            return codes
+        return [refusals[0]] * len(codes)
+
+    def end(self) -> bool:
+        """End a group that has no members; False where that could not be written."""
+        records = self.tombstones()
+        return self._perform(Decision[None](records=records), lambda code: None)
+
+    def _surroundings(self) -> Surroundings:
+        return self._services.surroundings(self.group.group_id, is_resolving=self._is_resolving)
 
     def _perform(self, decision: Decision[Any], on_done: Callable[[ErrorCode], object]) -> bool:
         """Write a decision, take it in, do the rest; False where it could not be written."""
@@ -105,7 +164,7 @@ class HostedConsumerGroup:
             if log.log_end_offset == end_offset:
                 on_done(done[0] if done else ErrorCode.UNKNOWN_SERVER_ERROR)
                 return False
-            self._holder.replay_written(self, decision.records)
+            self._holder.replay_written(self, decision)
             self._do(decision)
             for code in done:
                 on_done(code)
@@ -126,8 +185,8 @@ class HostedConsumerGroup:
                     self._timers.set(effect.name, effect.delay_ms)
                 case CancelTimer():
                     self._timers.cancel(effect.name)
-                case Answer():
-                    effect.reply(effect.response)
+        for timer in decision.timers_if_absent:
+            self._timers.set_if_absent(timer.name, timer.delay_ms)
 
     def _timer_expired(self, name: str) -> None:
         LOGGER.info("group %s: the time of %s is over", self.group.group_id, name)

@@ -17,16 +17,24 @@ from tailrace.broker.groups.consumer_records import (
     target_record,
 )
 from tailrace.broker.groups.effects import CancelTimer
+from tailrace.broker.groups.group_conversion import downgrade, may_downgrade
 
 
 def remove_members(
     group: ConsumerGroup, gone: Sequence[ConsumerMember], surroundings: Surroundings, decision: Decision[Any]
 ) -> None:
-    """Take members out: their records, the patterns that nobody else wants, and a new group epoch for the others."""
+    """Take members out: their records, the patterns that nobody else wants, and a new group epoch for the others.
+
+    Where only members of the classic protocol are left, the group becomes a classic one instead.
+    """
+    gone_ids = {member.member_id for member in gone}
+    if may_downgrade(group, gone_ids, len(group.members) - len(gone_ids), surroundings):
+        decision.downgrade, records = downgrade(group, gone_ids, surroundings)
+        decision.records += records
+        return
     for member in gone:
         decision.records += member_tombstones(group.group_id, member.member_id)
         cancel_timers(member.member_id, decision)
-    gone_ids = {member.member_id for member in gone}
     rest = [member for member in group.members.values() if member.member_id not in gone_ids]
     wanted = {member.subscribed_topic_regex for member in rest}
     unwanted = [

@@ -24,11 +24,10 @@ def resolved(
         epoch_rises = epoch_rises or topics != (frozenset() if known is None else known.topics)
         after[regex] = ResolvedRegex(topics, version, surroundings.now_ms)
         decision.records.append(regex_record(group.group_id, regex, after[regex]))
-    if epoch_rises:
-        named = (member.subscribed_topic_names for member in group.members.values())
-        topics = frozenset[str]().union(*named, *(regex.topics for regex in after.values()))
-        epoch = group.group_epoch + 1
-        metadata_hash = surroundings.hashes.of_group(topics)
-        decision.records.append(group_epoch_record(group.group_id, epoch, metadata_hash))
-        decision.seen_epoch = epoch
+    named = (member.subscribed_topic_names for member in group.members.values())
+    topics = frozenset[str]().union(*named, *(regex.topics for regex in after.values()))
+    metadata_hash = surroundings.hashes.of_group(topics)
+    if epoch_rises or metadata_hash != group.metadata_hash:
+        decision.seen_epoch = group.group_epoch + 1
+        decision.records.append(group_epoch_record(group.group_id, decision.seen_epoch, metadata_hash))
     return decision

@@ -49,6 +49,11 @@ class Timers:
             timer.handle.cancel()
         self._timers[name] = _Timer(deadline, deadline, self._start(name, delay_ms))
 
+    def set_if_absent(self, name: str, delay_ms: float) -> None:
+        """Let `name` expire in `delay_ms`, unless it is about to already."""
+        if name not in self._timers:
+            self.set(name, delay_ms)
+
     def cancel(self, name: str) -> None:
         """Forget `name`."""
         timer = self._timers.pop(name, None)

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from tailrace.broker.groups.group_coordinator import GroupCoordinator
-from tailrace.broker.groups.group_shard import GroupShard
 from tailrace.broker.groups.offset_requests import Committer, OffsetToCommit
 from tailrace.broker.metadata_store import (
     BrokerRegistration,
@@ -160,6 +159,7 @@ class GroupEvents:
     def perform(self, event: Event) -> Outcome:
         """Do what the event says and tell what came of it."""
         outcome: Outcome = {"answers": []}
+        self._answers: list[dict[str, Any]] = outcome["answers"]
         written = len(self.log.records)
         try:
             response = self._run(event, outcome)
@@ -238,18 +238,16 @@ class GroupEvents:
             version=version,
             client_id=event.get("client", "client"),
             client_host="/" + event.get("host", "127.0.0.1"),
-            reply=lambda response: self._answer(event, outcome, response),
+            reply=lambda response: self._answer(event, response),
         )
 
     def _sync(self, event: Event, outcome: Outcome) -> None:
         request = message_from_json(SyncGroupRequest, event["version"], event["request"])
-        self.coordinator.sync(request, reply=lambda response: self._answer(event, outcome, response))
+        self.coordinator.sync(request, reply=lambda response: self._answer(event, response))
 
-    @staticmethod
-    def _answer(event: Event, outcome: Outcome, response: Message) -> None:
-        outcome["answers"].append(
-            {"reply": event.get("reply", ""), "response": message_to_json(response, event["version"])}
-        )
+    def _answer(self, event: Event, response: Message) -> None:
+        """Count an answer to the event that brought it, whichever asked for it."""
+        self._answers.append({"reply": event.get("reply", ""), "response": message_to_json(response, event["version"])})
 
     def _classic_heartbeat(self, event: Event, outcome: Outcome) -> Any:
         request = message_from_json(HeartbeatRequest, event["version"], event["request"])
