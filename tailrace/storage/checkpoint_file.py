@@ -63,7 +63,7 @@ class OffsetCheckpointFile:
         self._disk = disk
 
     def read(self) -> dict[TopicPartition, int]:
-        """Read the offsets; none where the file does not exist, or is empty, as Kafka leaves it until it writes some."""
+        """Read the offsets; none where there is no file, or an empty one, as Kafka leaves it until it writes some."""
         if not self._disk.exists(self.path) or not self._disk.file_size(self.path):
             return {}
         offsets: dict[TopicPartition, int] = {}

@@ -98,7 +98,9 @@ class NetworkSettings(SettingTable):
     background_threads = integer(
         10, "Threads for slow work such as deleting files and compressing.", at_least(1), HIGH, CLUSTER_WIDE
     )
-    request_timeout_ms = integer(30000, "How long the broker waits for an answer to a request of its own.", None, HIGH)
+    request_timeout_ms = integer(
+        30000, "How long the broker waits for an answer to a request of its own.", None, HIGH, acts=True
+    )
     socket_connection_setup_timeout_ms = long(10000, "How long the broker waits for a connection it opens.")
     socket_connection_setup_timeout_max_ms = long(
         30000, "The longest that waits for connections grow to, after repeated failures."
