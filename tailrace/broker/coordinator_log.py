@@ -46,6 +46,7 @@ from tailrace.protocol.records.control import ControlType, EndTxnMarker, read_en
 from tailrace.protocol.records.reader import read_batch
 from tailrace.protocol.records.writer import BatchBuilder, record_size_bound
 from tailrace.storage.append_origin import AppendOrigin
+from tailrace.storage.log import AppendResult
 
 LOGGER = logging.getLogger(__name__)
 
@@ -181,9 +182,9 @@ class CoordinatorLog:
         moved = False
         try:
             for batch in batches():
-                result, has_moved = self._append(batch)
-                required_offset = result
-                moved = moved or has_moved
+                result = self._append(batch)
+                required_offset = result.last_offset + 1
+                moved = moved or result.high_watermark_moved
         except ApiError as error:
             LOGGER.warning("writing to %s failed: %s", self.partition.topic_partition, error)
             on_done(coordinator_error(error.code))
@@ -193,11 +194,10 @@ class CoordinatorLog:
         self._manager.appended(self.partition, high_watermark_moved=moved)
         self._settle()
 
-    def _append(self, batch: bytearray) -> tuple[int, bool]:
+    def _append(self, batch: bytearray) -> AppendResult:
         log = self.partition.log
         records: Buffer = log.convert(batch) if log.needs_conversion(batch) else batch
-        result, moved = self._manager.append(self.partition, records, acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
-        return result.last_offset + 1, moved
+        return self.partition.append_as_leader(records, acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
 
     def _batches(
         self,

@@ -6,10 +6,8 @@ Partitions that have none when the time is over are answered REQUEST_TIMED_OUT; 
 
 from __future__ import annotations
 
-import operator
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import TypeAlias
+from collections.abc import Callable
+from typing import NamedTuple
 
 from tailrace.broker.partition import Partition
 from tailrace.broker.purgatory import DelayedOperation
@@ -17,60 +15,53 @@ from tailrace.broker.request import Answer, CloseConnection, Parked
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.produce import PartitionProduceResponse
 
-PendingAck: TypeAlias = tuple[Partition, PartitionProduceResponse, int]
-"""Records that were appended: where, what is answered about them, and the offset behind the last of them."""
 
-_partition_of = operator.itemgetter(0)
+class PendingAck(NamedTuple):
+    """Records that were appended: where, what is answered about them, and the offset behind the last of them."""
+
+    partition: Partition
+    answer: PartitionProduceResponse
+    required_offset: int
 
 
-class DelayedProduce(DelayedOperation, ABC):
-    """Waits until every append in `pending` is acknowledged.
+class DelayedProduce(DelayedOperation):
+    """Waits until every append in `pending` is acknowledged; then `make_answer` is told whether any of them failed."""
 
-    A subclass says how the answer is made. Tried at once, the request may be complete before anybody made a `Parked`
-    for it; then the handler answers, else `parked` gets the answer.
-    """
+    __slots__ = ("_acks", "_has_errors", "_make_answer", "_pending", "parked")
 
-    __slots__ = ("acks", "has_errors", "parked", "pending")
-
-    def __init__(self, timeout_ms: float, acks: int) -> None:
+    def __init__(
+        self, timeout_ms: float, *, acks: int, pending: list[PendingAck], make_answer: Callable[[bool], Answer]
+    ) -> None:
         super().__init__(timeout_ms)
-        self.acks = acks
-        self.pending: list[PendingAck] = []
-        self.has_errors = False
-        self.parked: Parked | None = None
-
-    @abstractmethod
-    def make_answer(self) -> Answer:
-        """Make the answer, now that every partition is decided; may raise CloseConnection."""
+        self._acks = acks
+        self._pending = pending
+        self._has_errors = False
+        self._make_answer = make_answer
+        self.parked = Parked()
 
     @property
-    def keys(self) -> Iterator[Partition]:
-        """The partitions whose high watermark decides; nothing is made of them unless somebody has to wait."""
-        return map(_partition_of, self.pending)
+    def keys(self) -> list[Partition]:
+        """The partitions whose high watermark decides."""
+        return [entry.partition for entry in self._pending]
 
     def try_complete(self) -> bool:
         """Complete when no partition is undecided any more."""
         undecided: list[PendingAck] = []
-        for entry in self.pending:
-            partition, answer, required_offset = entry
-            code = partition.acknowledgement(required_offset, self.acks)
+        for entry in self._pending:
+            code = entry.partition.acknowledgement(entry.required_offset, self._acks)
             if code is None:
                 undecided.append(entry)
             elif code:
-                answer.error_code = code
-                self.has_errors = True
-        self.pending = undecided
+                self._fail(entry, code)
+        self._pending = undecided
         return False if undecided else self.force_complete()
 
     def on_complete(self) -> None:
         """Answer; whatever is undecided now has timed out."""
-        for _, answer, _ in self.pending:
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-            self.has_errors = True
-        if self.parked is None:
-            return
+        for entry in self._pending:
+            self._fail(entry, ErrorCode.REQUEST_TIMED_OUT)
         try:
-            response = self.make_answer()
+            response = self._make_answer(self._has_errors)
         except CloseConnection as error:
             self.parked.fail(error)
         else:
@@ -78,5 +69,8 @@ class DelayedProduce(DelayedOperation, ABC):
 
     def on_failure(self, error: Exception) -> None:
         """Pass on that deciding broke."""
-        if self.parked is not None:
-            self.parked.fail(error)
+        self.parked.fail(error)
+
+    def _fail(self, entry: PendingAck, code: ErrorCode) -> None:
+        entry.answer.error_code = code
+        self._has_errors = True

@@ -43,6 +43,7 @@ from tailrace.protocol.schema import Message
 LOGGER = logging.getLogger(__name__)
 
 Deferred: TypeAlias = Parked | Coroutine[Any, Any, ImmediateResult]
+DEFERRED = (Parked, CoroutineType)
 Outcome: TypeAlias = "list[Buffer] | Call | None"
 
 
@@ -100,15 +101,23 @@ class Call:
     `size` is what its frame is counted with while it waits.
     """
 
-    __slots__ = ("_dispatcher", "_request", "_route", "_started_at", "result", "size")
+    __slots__ = ("_dispatcher", "_request", "_returned_at", "_route", "_started_at", "result", "size")
 
     def __init__(
-        self, dispatcher: Dispatcher, route: Route, request: Request[Any], started_at: float, result: Deferred
+        self,
+        dispatcher: Dispatcher,
+        route: Route,
+        request: Request[Any],
+        result: Deferred,
+        *,
+        started_at: float,
+        returned_at: float,
     ) -> None:
         self._dispatcher = dispatcher
         self._route = route
         self._request = request
         self._started_at = started_at
+        self._returned_at = returned_at
         self.result = result
         self.size = request.size_bytes
 
@@ -123,11 +132,15 @@ class Call:
         return dispatcher.encode(route, request, answer)
 
     def record(self) -> None:
-        """Count how long it took; also for an answer whose connection is gone."""
-        ended_at = self._dispatcher.clock.monotonic()
-        metrics = self._route.metrics
-        metrics.remote_time.observe((ended_at - self._started_at) * 1000)
-        metrics.total_time.observe((ended_at - self._request.received_at) * 1000)
+        """Count the request and how long it took; also for an answer whose connection is gone."""
+        request = self._request
+        self._route.metrics.record(
+            request.api_version,
+            received_at=request.received_at,
+            started_at=self._started_at,
+            returned_at=self._returned_at,
+            answered_at=self._dispatcher.clock.monotonic(),
+        )
 
 
 class Dispatcher:
@@ -152,23 +165,26 @@ class Dispatcher:
             result = route.handle(self._broker, request)
         except Exception as error:  # noqa: BLE001 - answer_error tells foreseen errors from others, and logs
             result = self.answer_error(route, request, error)
-        ended_at = self._monotonic()
-        metrics = route.metrics
-        metrics.record(version, (started_at - received_at) * 1000, (ended_at - started_at) * 1000)
-        if not isinstance(result, Message) and isinstance(result, Parked | CoroutineType):
-            return Call(self, route, request, ended_at, cast("Deferred", result))
-        metrics.total_time.observe((ended_at - received_at) * 1000)
+        returned_at = self._monotonic()
+        if isinstance(result, DEFERRED):
+            deferred = cast("Deferred", result)
+            return Call(self, route, request, deferred, started_at=started_at, returned_at=returned_at)
+        route.metrics.record(
+            version,
+            received_at=received_at,
+            started_at=started_at,
+            returned_at=returned_at,
+            answered_at=returned_at,
+        )
         return None if result is NO_RESPONSE else self.encode(route, request, result)
 
     def encode(self, route: Route, request: Request[Any], response: Any) -> list[Buffer]:
         """Write a response frame; what can't be written is our own fault and answered so, if that can be written."""
-        version = request.api_version
-        correlation_id, header_version = request.correlation_id, route.header_versions[version]
+        version, correlation_id = request.api_version, request.correlation_id
+        header_version = route.header_versions[version]
         try:
-            if not isinstance(response, Message):
-                raise UnwritableMessage(f"the handler gave {response!r}")
             return encode_response(response, version, correlation_id=correlation_id, header_version=header_version)
-        except UnwritableMessage as error:
+        except (UnwritableMessage, AttributeError) as error:  # the latter is what comes of something that is no message
             response = self.answer_error(route, request, error)
             return encode_response(response, version, correlation_id=correlation_id, header_version=header_version)
 

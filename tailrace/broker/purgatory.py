@@ -91,7 +91,8 @@ class DelayedOperationPurgatory:
         self.failed_count = 0
         self.expired_count = 0
         self._clock = clock
-        self._watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        self.watchers: dict[Hashable, dict[DelayedOperation, None]] = {}
+        """Who waits, by key; for looking only. Most keys have nobody, and `key in watchers` is cheaper than to ask."""
         self._watched_count = 0
         self._delayed_count = 0
         self._heap: list[tuple[float, int, DelayedOperation]] = []
@@ -123,7 +124,7 @@ class DelayedOperationPurgatory:
             return True
         unique = tuple(dict.fromkeys(keys))
         operation.attach(self, unique)
-        watchers = self._watchers
+        watchers = self.watchers
         for key in unique:
             watched = watchers.get(key)
             if watched is None:
@@ -137,7 +138,7 @@ class DelayedOperationPurgatory:
 
     def check_and_complete(self, key: Hashable) -> int:
         """Try every operation watched under `key`; give how many completed."""
-        watched = self._watchers.get(key)
+        watched = self.watchers.get(key)
         if watched is None:
             return 0
         completed = 0
@@ -158,7 +159,7 @@ class DelayedOperationPurgatory:
     def forget(self, operation: DelayedOperation) -> None:
         """Take a completed operation off the watch lists; called by `force_complete`."""
         keys = operation.detach()
-        watchers = self._watchers
+        watchers = self.watchers
         for key in keys:
             watched = watchers[key]
             del watched[operation]

@@ -1,8 +1,8 @@
 """Every partition this broker replicates, and the requests that wait for them.
 
-It obeys the metadata store: partitions appear, change their leader and go as the store says. Appends and reads go
-through it, because it knows who waits: whoever moves a high watermark or appends a record has the delayed produces,
-fetches and deletions of that partition tried. Keys of the purgatories are the `Partition` objects themselves.
+It obeys the metadata store: partitions appear, change their leader and go as the store says. It knows who waits:
+whoever moves a high watermark or appends a record has the delayed produces, fetches and deletions of that partition
+tried. Keys of the purgatories are the `Partition` objects themselves.
 
 What a request may do is decided by the handlers; what one partition answers, by `partition.py` and
 `partition_fetch.py`.
@@ -31,16 +31,13 @@ from tailrace.broker.partition_fetch import FetchParams, failed_partition, read_
 from tailrace.broker.partition_registration import PartitionRegistration
 from tailrace.broker.purgatory import DelayedOperationPurgatory
 from tailrace.clock import Clock, TimerHandle
-from tailrace.protocol.buffers import Buffer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.protocol.uuid import ZERO_UUID, uuid_text
 from tailrace.settings.broker_config import BrokerConfig
 from tailrace.settings.log_config import LogConfig
-from tailrace.storage.append_origin import AppendOrigin
 from tailrace.storage.disk import DiskError
-from tailrace.storage.log import AppendResult
 
 if TYPE_CHECKING:
     from tailrace.storage.log_manager import LogManager
@@ -85,6 +82,7 @@ class ReplicaManager:
         self.produce_purgatory = DelayedOperationPurgatory("Produce", clock)
         self.fetch_purgatory = DelayedOperationPurgatory("Fetch", clock)
         self.delete_records_purgatory = DelayedOperationPurgatory("DeleteRecords", clock)
+        self._purgatories = (self.produce_purgatory, self.fetch_purgatory, self.delete_records_purgatory)
         self.expired_fetches = {"follower": 0, "consumer": 0}
         self._unmade: set[tuple[str, int]] = set()
         self._isr_timer: TimerHandle | None = None
@@ -106,7 +104,7 @@ class ReplicaManager:
         if self._isr_timer is not None:
             self._isr_timer.cancel()
             self._isr_timer = None
-        for purgatory in (self.produce_purgatory, self.fetch_purgatory, self.delete_records_purgatory):
+        for purgatory in self._purgatories:
             purgatory.expire_all()
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -235,27 +233,15 @@ class ReplicaManager:
 
     # Records
 
-    def append(
-        self, partition: Partition, records: Buffer, *, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT
-    ) -> tuple[AppendResult, bool]:
-        """Append to a partition led from here; say also whether its high watermark moved.
-
-        The caller calls `appended` for it when all partitions of its request are done, so that a fetch which waits for
-        several of them is answered with all of it.
-        """
-        log = partition.log
-        high_watermark = log.high_watermark
-        result = partition.append_as_leader(records, acks=acks, origin=origin)
-        metrics = partition.topic_metrics
-        metrics.bytes_in += len(records)
-        metrics.messages_in += result.record_count
-        return result, log.high_watermark != high_watermark
-
     def appended(self, partition: Partition, *, high_watermark_moved: bool) -> None:
-        """Try those who wait for what an append has done."""
+        """Try those who wait for what an append has done.
+
+        It is called when all partitions of a request are appended to, so that a fetch which waits for several of them
+        is answered with all of it.
+        """
         if high_watermark_moved:
             self.high_watermark_moved(partition)
-        else:
+        elif partition in self.fetch_purgatory.watchers:
             # A follower waits for the log's end, and that has moved.
             self.fetch_purgatory.check_and_complete(partition)
 
@@ -307,9 +293,9 @@ class ReplicaManager:
 
     def high_watermark_moved(self, partition: Partition) -> None:
         """Try all who wait for this partition: its high or low watermark moved, or it changed its leader."""
-        self.produce_purgatory.check_and_complete(partition)
-        self.fetch_purgatory.check_and_complete(partition)
-        self.delete_records_purgatory.check_and_complete(partition)
+        for purgatory in self._purgatories:
+            if partition in purgatory.watchers:
+                purgatory.check_and_complete(partition)
 
     def directory_offline(self, path: Path) -> None:
         """Answer all who wait for partitions of a data directory that has failed; may be called from any thread."""

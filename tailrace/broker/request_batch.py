@@ -12,6 +12,7 @@ from tailrace.protocol.buffers import Buffer
 from tailrace.protocol.error_codes import ErrorCode
 
 ZSTD_VERSION_FIRST = 7
+NO_ERROR = ErrorCode.NONE
 
 _HEAD = Struct(">8xi4xb4xh")
 """Length, magic and attributes; between them base offset, leader epoch and checksum."""
@@ -45,7 +46,7 @@ def check_request_batch(version: int, records: Buffer | None) -> ErrorCode:
         return ErrorCode.INVALID_RECORD if 0 <= magic < 2 else ErrorCode.CORRUPT_MESSAGE
     if version < ZSTD_VERSION_FIRST and attributes & _CODEC_MASK == _ZSTD:
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    return ErrorCode.NONE
+    return NO_ERROR
 
 
 def is_transactional(records: Buffer | None) -> bool:

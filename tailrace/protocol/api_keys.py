@@ -297,7 +297,5 @@ APIS: dict[int, Api] = {
 }
 """Every API by its key."""
 
-FLEXIBLE_FROM: tuple[int, ...] = tuple(
-    APIS[key].flexible_from if key in APIS else VERSION_LIMIT + 1 for key in range(max(APIS) + 1)
-)
-"""`flexible_from` by key, for reading headers quickly; keys that are no API never are flexible."""
+FLEXIBLE_FROM: dict[int, int] = {int(key): api.flexible_from for key, api in APIS.items()}
+"""`flexible_from` by key, for reading headers quickly."""

@@ -5,7 +5,8 @@
                              if not 0 <= n0 * 6 <= end - p: bad_count("topics", n0, end - p)
 
 Every length is held against the end of the frame before anything is made of it, and a count against the fewest bytes
-that so many elements can take. Whatever is wrong comes out as MalformedFrame. Unknown tagged fields are passed over.
+that so many elements can take; but not one that came in a single byte, because the bytes that 126 elements lack are
+soon missed. Whatever is wrong comes out as MalformedFrame. Unknown tagged fields are passed over.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class _DecoderGenerator:
                 writer.line(f"{size}, p = longer(b, p, {size})")
                 if isinstance(wire, String):
                     writer.line(f"if {size} > {STRING_BYTES_MAX + 1}: bad_length({where}, {size} - 1, end - p)")
-            length, is_null, last = f"{size} - 1", f"{size} == 0", f"p + {size} - 1"
+            length, is_null, last = f"{size} - 1", f"not {size}", f"p + {size} - 1"
         else:
             self._run.append((size, "h" if isinstance(wire, String) else "i"))
             self.flush()
@@ -150,7 +151,7 @@ class _DecoderGenerator:
                 for text in [*lines, f"{target} = {content}", "p = q"]:
                     writer.line(text)
             return
-        lines[1] = f"if not p <= q <= end: bad_length({where}, {length}, end - p)"
+        lines[1] = f"if q > end or {is_null}: bad_length({where}, {length}, end - p)"
         for text in [*lines, f"{target} = {content}", "p = q"]:
             writer.line(text)
 
@@ -174,31 +175,39 @@ class _DecoderGenerator:
     def _array(self, field: FieldPlan, target: str) -> None:
         writer, where = self.writer, self._where()
         count = writer.fresh("n")
-        self._run.append((count, "B" if field.is_flexible else "i"))
-        self.flush()
-        if field.is_flexible:
-            writer.line(f"if {count} > 127: {count}, p = longer(b, p, {count})")
-            writer.line(f"{count} -= 1")
         if field.struct is not None:
             size = smallest_struct_size(field.struct)
         else:
             assert field.element is not None
             size = smallest_value_size(field.element, is_flexible=field.is_flexible)
+        self._run.append((count, "B" if field.is_flexible else "i"))
+        self.flush()
         needed = count if size == 1 else f"{count} * {size}"
+        is_impossible, is_null = f"{needed} > end - p", f"{count} < 0"
+        if field.is_flexible:
+            writer.line(f"{count} -= 1")
+            with writer.block(f"if {count} > 126:"):
+                writer.line(f"{count}, p = longer(b, p, {count} + 1)")
+                writer.line(f"{count} -= 1")
+                writer.line(f"if {is_impossible}: bad_count({where}, {count}, end - p)")
+            is_impossible = ""
         if not field.is_nullable:
-            writer.line(f"if not 0 <= {needed} <= end - p: bad_count({where}, {count}, end - p)")
+            is_wrong = f"{is_null} or {is_impossible}" if is_impossible else is_null
+            writer.line(f"if {is_wrong}: bad_count({where}, {count}, end - p)")
             self._elements(field, count, target)
             return
-        with writer.block(f"if {count} < 0:"):
+        with writer.block(f"if {is_null}:"):
             writer.line(f"{target} = None")
         with writer.block("else:"):
-            writer.line(f"if {needed} > end - p: bad_count({where}, {count}, end - p)")
+            if is_impossible:
+                writer.line(f"if {is_impossible}: bad_count({where}, {count}, end - p)")
             self._elements(field, count, target)
 
     def _elements(self, field: FieldPlan, count: str, target: str) -> None:
         writer = self.writer
         if isinstance(field.element, Uuid):
             writer.line(f"q = p + 16 * {count}")
+            writer.line(f"if q > end: bad_count({self._where()}, {count}, end - p)")
             writer.line(f"{target} = [bytes(b[i : i + 16]) for i in range(p, q, 16)]")
             writer.line("p = q")
             return
@@ -222,10 +231,10 @@ class _DecoderGenerator:
     def _tagged_fields(self, plan: StructPlan, target: str) -> None:
         writer = self.writer
         count = writer.fresh("t")
-        self._run.append((count, "B"))
-        self.flush()
         for field in plan.tagged:
             writer.line(f"{target}.{field.name} = {writer.default(field)}")
+        self._run.append((count, "B"))
+        self.flush()
         with writer.block(f"if {count}:"):
             writer.line(f"if {count} > 127: {count}, p = longer(b, p, {count})")
             if not plan.tagged:

@@ -6,7 +6,8 @@ The function appends to a bytearray that the caller may have begun (with a frame
 chunks, it leaves large record batches out of the bytearray and puts them into the list uncopied, in their place.
 
 A null that cannot be null, a number out of range, and a value that the version has no room for and that may not be
-ignored are UnwritableMessage. Tagged fields at their default are left out, the others follow in order of their tags.
+ignored are UnwritableMessage; which field it was, `codec_fault` finds out when the writing has failed. Tagged fields at
+their default are left out, the others follow in order of their tags.
 """
 
 from __future__ import annotations
@@ -58,7 +59,6 @@ def _write(plan: StructPlan) -> SourceWriter:
         Unwritable=UnwritableMessage,
         describe_fault=describe_fault,
         plan=plan,
-        not_null=_not_null,
         not_here=_not_here,
         too_long=_too_long,
         not_uuid=_not_uuid,
@@ -159,7 +159,6 @@ class _EncoderGenerator:
         writer.line(f"{value} = {expression}")
         code = "h" if isinstance(wire, String) else "i"
         if not is_nullable:
-            writer.line(f"if {value} is None: not_null({self._where()})")
             self._content(wire, value, code, is_flexible=is_flexible)
             return
         run = list(self._run)
@@ -220,7 +219,6 @@ class _EncoderGenerator:
         value = writer.fresh("v")
         writer.line(f"{value} = {expression}")
         if not field.is_nullable:
-            writer.line(f"if {value} is None: not_null({self._where()})")
             self.structure(field.struct, value)
             return
         run = list(self._run)
@@ -236,7 +234,6 @@ class _EncoderGenerator:
         value = writer.fresh("v")
         writer.line(f"{value} = {expression}")
         if not field.is_nullable:
-            writer.line(f"if {value} is None: not_null({self._where()})")
             self._elements(field, value)
             return
         run = list(self._run)
@@ -288,10 +285,6 @@ class _EncoderGenerator:
             writer.line(f"out += varint({count}) + {section}")
         with writer.block("else:"):
             self._append([*run, (None, "B")])
-
-
-def _not_null(where: str) -> NoReturn:
-    raise UnwritableMessage(f"{where} cannot be null")
 
 
 def _not_here(where: str, version: int, value: object) -> NoReturn:

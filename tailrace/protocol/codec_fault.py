@@ -31,7 +31,7 @@ def _struct_fault(plan: StructPlan, value: WireStruct) -> str | None:
 
 def _field_fault(field: FieldPlan, content: Any) -> str | None:
     if content is None:
-        return None
+        return None if field.is_nullable else " cannot be null"
     is_array = isinstance(field.wire, Array)
     if is_array and not hasattr(content, "__iter__"):
         return f": {content!r:.100} is not a list"

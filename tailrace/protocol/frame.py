@@ -30,10 +30,15 @@ BUFFER_BYTES_BUSY = 256 * 1024
 BUFFER_BYTES_KEPT = 4 * 1024 * 1024
 """A frame up to this size gets its memory at once, which is kept for the next; beyond, memory grows and is freed."""
 
+NEVER_FLEXIBLE = 1 << 15
+"""Above every version: for keys that are no API."""
+
 _read_size = struct.Struct(">i").unpack_from
 _write_size = struct.Struct(">i").pack_into
 _request_head = struct.Struct(">hhih")
 _response_head = struct.Struct(">ii").pack
+_flexible_response_head = struct.Struct(">iix").pack
+"""With the zero that says there are no tagged fields."""
 
 
 class FrameBuffer:
@@ -167,8 +172,9 @@ def read_request_header(frame: memoryview) -> tuple[int, int, int, str | None, i
             if position > len(frame):
                 raise MalformedFrame(f"a client id of {size} bytes; {len(frame) - 10} bytes are left")
             client_id = str(frame[10:position], "utf-8")
-        if 0 <= api_key < len(FLEXIBLE_FROM) and api_version >= FLEXIBLE_FROM[api_key]:
-            position = skip_tags(frame, position)
+        if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
+            # Almost no client sends tagged fields in a header: then it ends with the zero that says so.
+            position = skip_tags(frame, position) if frame[position] else position + 1
     except (struct.error, IndexError) as error:
         raise MalformedFrame(f"a request of {len(frame)} bytes ends in its header") from error
     except UnicodeDecodeError as error:
@@ -187,10 +193,8 @@ def read_response_header(frame: memoryview, header_version: int) -> tuple[int, i
 
 def encode_response(message: Message, version: int, *, correlation_id: int, header_version: int) -> list[Buffer]:
     """Write a response's frame: size, header, body. Large record batches are chunks of their own, uncopied."""
-    head = bytearray(_response_head(0, correlation_id))
-    if header_version:
-        head.append(0)
-    return _finish_frame(encode_chunks(message, version, head))
+    make_head = _flexible_response_head if header_version else _response_head
+    return _encode_frame(message, version, bytearray(make_head(0, correlation_id)))
 
 
 def encode_request(message: Message, version: int, *, correlation_id: int, client_id: str | None) -> list[Buffer]:
@@ -203,10 +207,11 @@ def encode_request(message: Message, version: int, *, correlation_id: int, clien
     head += name
     if version >= FLEXIBLE_FROM[api_key]:
         head.append(0)
-    return _finish_frame(encode_chunks(message, version, head))
+    return _encode_frame(message, version, head)
 
 
-def _finish_frame(chunks: list[Buffer]) -> list[Buffer]:
-    size = len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
-    _write_size(chunks[0], 0, size - SIZE_BYTES)
+def _encode_frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
+    """Write the message behind a head that begins with room for the size, and the size."""
+    chunks = encode_chunks(message, version, head)
+    _write_size(head, 0, (len(head) if len(chunks) == 1 else sum(map(len, chunks))) - SIZE_BYTES)
     return chunks

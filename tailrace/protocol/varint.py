@@ -17,6 +17,8 @@ def unsigned_varint(value: int) -> bytes:
     """Write a value of 0 to 2^32 - 1."""
     if value < 128:
         return SHORT_VARINTS[value]
+    if value < 16384:
+        return bytes((value & 127 | 128, value >> 7))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -33,13 +35,16 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def finish_unsigned_varint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """Go on after a first byte that said there is more."""
-    value = first & 127
-    for shift in (7, 14, 21, 28):
-        byte = buffer[position]
+    byte = buffer[position]
+    if byte < 128:
+        return first & 127 | byte << 7, position + 1  # two bytes: nearly every record batch's length
+    value = first & 127 | (byte & 127) << 7
+    for shift in (14, 21, 28):
         position += 1
+        byte = buffer[position]
         value |= (byte & 127) << shift
         if byte < 128:
             if value > 0xFFFFFFFF:
                 break
-            return value, position
+            return value, position + 1
     raise MalformedFrame("a varint of more than 32 bits")

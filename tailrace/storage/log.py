@@ -209,7 +209,10 @@ class Log:
 
     def update_high_watermark(self, offset: int) -> int:
         """Set the high watermark, kept between log start offset and log end offset; give what it is now."""
-        offset = max(self.log_start_offset, min(offset, self.log_end_offset))
+        if offset > self.log_end_offset:
+            offset = self.log_end_offset
+        if offset < self.log_start_offset:
+            offset = self.log_start_offset
         self.high_watermark = offset
         if self.first_unstable_offset is not None:
             self.producer_state.high_watermark_moved(offset)

@@ -51,6 +51,8 @@ class AppendResult:
     record_count: int
     size_bytes: int
     is_duplicate: bool = False
+    high_watermark_moved: bool = False
+    """Said by the partition whose log this is: whether somebody may read or acknowledge more than before."""
 
 
 class StorageGuard:

@@ -220,15 +220,13 @@ async def test_unknown_records_are_passed_over_and_broken_ones_stop_the_load(
     parts, topic = await make(tmp_path)
     log = topic.shard("g").log
     strange = batch(b"\x00\x00whatever", key=b"\x00\x63whatever")
-    parts.manager.append(log.partition, strange, acks=-1)
+    log.partition.append_as_leader(strange, acks=-1)
     log.append([record("a", 1)], on_done=lambda code: None)
     fresh = Shard(log)
     await CoordinatorLog(log.partition, table=GROUP_RECORDS, replica_manager=parts.manager, timeout_ms=1).load(fresh)
     assert fresh.told == [("a", 1, 1, -1), "active"]
     assert "type 99" in caplog.text
-    parts.manager.append(
-        log.partition, batch(b"\x00\x04\x00", key=b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00"), acks=-1
-    )
+    log.partition.append_as_leader(batch(b"\x00\x04\x00", key=b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00"), acks=-1)
     again = CoordinatorLog(log.partition, table=GROUP_RECORDS, replica_manager=parts.manager, timeout_ms=1)
     await again.load(fresh)
     assert again.state.value == "Failed"

@@ -398,8 +398,8 @@ def end_transaction(parts: Parts, topic: str, producer_id: int, *, commit: bool)
         timestamp=0,
     )
     partition = parts.partition(topic)
-    _, moved = parts.manager.append(partition, marker, acks=1, origin=AppendOrigin.COORDINATOR)
-    parts.manager.appended(partition, high_watermark_moved=moved)
+    result = partition.append_as_leader(marker, acks=1, origin=AppendOrigin.COORDINATOR)
+    parts.manager.appended(partition, high_watermark_moved=result.high_watermark_moved)
 
 
 async def test_read_committed_stops_at_the_last_stable_offset(tmp_path: Path) -> None:
@@ -408,7 +408,7 @@ async def test_read_committed_stops_at_the_last_stable_offset(tmp_path: Path) ->
 
     def transact(sequence: int, value: bytes) -> None:
         records = batch(value, producer_id=9, producer_epoch=0, base_sequence=sequence, is_transactional=True)
-        parts.manager.append(parts.partition("t"), records, acks=1)
+        parts.partition("t").append_as_leader(records, acks=1)
 
     transact(0, b"aborted")
     (open_one,) = get(parts, "t", asked(), isolation_level=1)

@@ -73,7 +73,8 @@ async def test_a_scrape_tells_what_clients_did(tmp_path: Path) -> None:
     assert samples["kafka_log_log_logendoffset", of_partition] == 2
     assert samples["kafka_network_requestmetrics_requests_total", (("request", "Produce"), ("version", "9"))] == 1
     assert samples["kafka_network_requestmetrics_totaltimems_count", (("request", "Produce"),)] == 1
-    assert samples["kafka_network_requestmetrics_localtimems_count", (("request", "Fetch"),)] == 2
+    # As in Kafka, the fetch that waits counts when it has its answer.
+    assert samples["kafka_network_requestmetrics_localtimems_count", (("request", "Fetch"),)] == 1
     assert samples["kafka_server_delayedoperationpurgatory_numdelayedoperations", (("delayedoperation", "Fetch"),)] == 1
     assert samples["kafka_server_socket_server_metrics_connection_count", (("listener", "PLAINTEXT"),)] == 2
     assert samples["process_resident_memory_bytes", ()] > 0
@@ -149,12 +150,22 @@ def test_a_copy_stays_as_it_was() -> None:
     metrics = BrokerMetrics()
     request = metrics.request("Fetch", 18)
     assert list(metrics.nonempty_requests()) == []
-    request.record(11, 0.1, 20.0)
+    request.record(11, received_at=1.0, started_at=1.1, returned_at=1.3, answered_at=1.3)
     copy = request.local_time.copy()
-    request.record(11, 0.1, 20.0)
+    request.record(11, received_at=1.0, started_at=1.1, returned_at=1.3, answered_at=1.3)
     assert (copy.count, request.local_time.count) == (1, 2)
     assert request.counts_by_version[11] == 2
     assert list(metrics.nonempty_requests()) == [request]
+
+
+def test_the_times_of_a_request_add_up_and_only_one_that_waited_has_a_remote_time() -> None:
+    request = BrokerMetrics().request("Fetch", 18)
+    request.record(11, received_at=1.0, started_at=1.25, returned_at=1.5, answered_at=1.5)
+    assert (request.queue_time.total, request.local_time.total, request.total_time.total) == (250, 250, 500)
+    assert request.remote_time.count == 0
+    request.record(11, received_at=1.0, started_at=1.25, returned_at=1.5, answered_at=3.0)
+    assert (request.remote_time.total, request.total_time.total) == (1500, 2500)
+    assert request.total_time.count == request.local_time.count == request.queue_time.count == 2
 
 
 def test_the_sum_over_topics_has_every_number() -> None:

@@ -43,7 +43,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
 
 def add(parts: Parts, topic: str, *batches: bytearray) -> None:
     for records in batches:
-        parts.manager.append(parts.partition(topic), records, acks=1)
+        parts.partition(topic).append_as_leader(records, acks=1)
 
 
 # ListOffsets

@@ -109,7 +109,7 @@ async def test_ids_begin_above_those_in_the_logs(tmp_path: Path) -> None:
     parts = await make_parts(tmp_path / "data")
     await parts.create_topic("t")
     copied = batch(b"a", producer_id=123_456, producer_epoch=0, base_sequence=0)
-    parts.manager.append(parts.partition("t"), copied, acks=1)
+    parts.partition("t").append_as_leader(copied, acks=1)
     await stop_parts(parts)
     (tmp_path / "data" / FILE_NAME).unlink()
     again = await make_parts(tmp_path / "data")

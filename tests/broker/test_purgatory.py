@@ -48,7 +48,7 @@ def purgatory(clock: VirtualClock) -> DelayedOperationPurgatory:
 
 def assert_is_empty(purgatory: DelayedOperationPurgatory) -> None:
     assert (purgatory.watched_count, purgatory.delayed_count) == (0, 0)
-    assert purgatory._watchers == {}
+    assert purgatory.watchers == {}
 
 
 def test_a_ready_operation_is_never_watched(purgatory: DelayedOperationPurgatory) -> None:

@@ -50,7 +50,7 @@ async def test_partitions_come_and_go_as_the_store_says(parts: Parts) -> None:
 
 async def test_a_topic_made_anew_under_its_name_begins_empty(parts: Parts) -> None:
     topic = await parts.create_topic("t")
-    parts.manager.append(parts.partition("t"), batch(b"a"), acks=1)
+    parts.partition("t").append_as_leader(batch(b"a"), acks=1)
     await parts.metadata.delete_topics([topic.topic_id])
     await parts.create_topic("t")
     assert parts.partition("t").log.log_end_offset == 0
@@ -80,7 +80,7 @@ async def test_topics_follow_their_settings(parts: Parts) -> None:
     # A topic of one replica never needs more than that one (KIP-966).
     assert parts.partition("t").effective_min_isr == 1
     with pytest.raises(ApiError) as caught:
-        parts.manager.append(parts.partition("t"), batch(b"x" * 100), acks=-1)
+        parts.partition("t").append_as_leader(batch(b"x" * 100), acks=-1)
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
     await parts.configure_topic("t")
     assert log.config.max_message_bytes == 1_048_588
@@ -97,7 +97,7 @@ async def test_topics_follow_the_brokers_settings(parts: Parts) -> None:
 async def test_what_was_acknowledged_is_there_after_a_restart(tmp_path: Path, is_killed: bool) -> None:
     parts = await make_parts(tmp_path / "data")
     await parts.create_topic("t")
-    parts.manager.append(parts.partition("t"), batch(b"a", b"b"), acks=-1)
+    parts.partition("t").append_as_leader(batch(b"a", b"b"), acks=-1)
     if is_killed:
         abandon_parts(parts)
     else:
@@ -121,7 +121,7 @@ async def test_a_disk_that_fails_takes_the_partition_offline_and_answers_who_wai
     assert sole(completed(parked)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert code_of(parts, "t") == ErrorCode.KAFKA_STORAGE_ERROR
     with pytest.raises(ApiError) as caught:
-        parts.manager.append(parts.partition("t"), batch(b"a"), acks=1)
+        parts.partition("t").append_as_leader(batch(b"a"), acks=1)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -422,7 +422,7 @@ async def test_the_high_watermark_never_falls_and_never_passes_an_in_sync_replic
         for step in steps:
             isr_before = partition.isr
             if step[0] == "append":
-                parts.manager.append(partition, batch(*[b"x"] * int(str(step[1]))), acks=1)
+                partition.append_as_leader(batch(*[b"x"] * int(str(step[1]))), acks=1)
             elif step[0] == "fetch":
                 follower = partition.followers[followers[int(str(step[1]))]]
                 offset = min(int(str(step[2])), log.log_end_offset)

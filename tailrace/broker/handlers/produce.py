@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
 from tailrace.broker.current_leader import current_leader
-from tailrace.broker.delayed_produce import DelayedProduce
-from tailrace.broker.partition import ACKS_ALL, Partition
-from tailrace.broker.request import NO_RESPONSE, Answer, CloseConnection, ImmediateResult, Parked, Request, Result
+from tailrace.broker.delayed_produce import DelayedProduce, PendingAck
+from tailrace.broker.partition import NO_ERROR, Partition
+from tailrace.broker.request import NO_RESPONSE, Answer, CloseConnection, ImmediateResult, Request, Result
 from tailrace.broker.request_batch import check_request_batch, has_producer_id, is_transactional, producer_of
 from tailrace.broker.topic_names import INTERNAL_TOPICS
 from tailrace.broker.transactions.metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -45,6 +45,8 @@ from tailrace.storage.log_errors import RecordsRejected
 
 LOGGER = logging.getLogger(__name__)
 
+WRITE = AclOperation.WRITE
+TOPIC = ResourceType.TOPIC
 LEADER_VERSION_FIRST = 10
 ABORTABLE_VERSION_FIRST = 11
 ADDING_VERSION_FIRST = 12
@@ -133,22 +135,35 @@ class Deferred(NamedTuple):
     slot: int
 
 
-class Production(DelayedProduce):
-    """One produce request on its way through the broker; it is its own delayed operation where it has to wait."""
+class Production:
+    """One produce request on its way through the broker."""
 
-    __slots__ = ("_broker", "_conversions", "_moved", "_request", "_responses", "_unverified", "_verification")
+    __slots__ = (
+        "_acks",
+        "_appended",
+        "_broker",
+        "_conversions",
+        "_has_errors",
+        "_pending",
+        "_request",
+        "_responses",
+        "_unverified",
+        "_verification",
+    )
 
     def __init__(
         self, broker: Broker, request: Request[ProduceRequest], verification: Verification | None = None
     ) -> None:
-        super().__init__(request.body.timeout_ms, request.body.acks)
         self._broker = broker
         self._request = request
-        self._responses: list[TopicProduceResponse] = []
-        self._moved: list[tuple[Partition, bool]] = []
-        self._conversions: list[Deferred] | None = None
+        self._acks = request.body.acks
         self._verification = verification
+        self._has_errors = False
+        self._responses: list[TopicProduceResponse] = []
+        self._appended: list[tuple[Partition, bool]] = []
+        self._pending: list[PendingAck] | None = None
         self._unverified: list[Deferred] | None = None
+        self._conversions: list[Deferred] | None = None
 
     def run(self) -> Result:
         """Append to every partition; what needs another codec is converted on a thread first."""
@@ -159,19 +174,18 @@ class Production(DelayedProduce):
         return self._finish() if self._conversions is None else self._convert(self._conversions)
 
     def _append_topic(self, topic: TopicProduceData) -> TopicProduceResponse:
+        broker, request = self._broker, self._request
         name: str | None = topic.name
         topic_id = ZERO_UUID
-        code = ErrorCode.NONE
-        if self._request.api_version >= TOPIC_ID_VERSION_FIRST:
+        code = NO_ERROR
+        if request.api_version >= TOPIC_ID_VERSION_FIRST:
             topic_id = topic.topic_id
-            registration = self._broker.metadata.topic_by_id(topic_id)
+            registration = broker.metadata.topic_by_id(topic_id)
             name = registration.name if registration is not None else None
         if name is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
             name = ""
-        elif not self._broker.authorizer.authorize(
-            self._request.connection, AclOperation.WRITE, ResourceType.TOPIC, name
-        ):
+        elif not broker.authorizer.authorize(request.connection, WRITE, TOPIC, name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         answers: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
@@ -185,46 +199,48 @@ class Production(DelayedProduce):
         self, name: str, topic_id: bytes, data: PartitionProduceData, answers: list[PartitionProduceResponse]
     ) -> None:
         manager = self._broker.replica_manager
-        partition = manager.partitions.get((name, data.index))
-        if partition is None and self._broker.metadata.partition(name, data.index) is None:
-            answers.append(self._refused(data.index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        index, records = data.index, data.records
+        partition = manager.partitions.get((name, index))
+        if partition is None and self._broker.metadata.partition(name, index) is None:
+            answers.append(self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return
-        records = data.records
         code = check_request_batch(self._request.api_version, records)
         if code or records is None:
-            answers.append(self._refused(data.index, code or ErrorCode.INVALID_RECORD))
-        elif not -1 <= self.acks <= 1:
-            answers.append(self._refused(data.index, ErrorCode.INVALID_REQUIRED_ACKS))
-        elif name in INTERNAL_TOPICS and self._request.client_id != ADMIN_CLIENT_ID:
-            answers.append(self._refused(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION))
-        else:
-            try:
-                if partition is None:
-                    partition = manager.partition(name, data.index)
-                if topic_id is not ZERO_UUID and partition.topic_id != topic_id:
-                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"{partition.topic_partition} has another topic id")
-                if self._verification is not None or partition.may_convert:
-                    deferred = Deferred(partition, records, answers, len(answers))
-                    if self._has_to_wait_its_turn(deferred):
-                        answers.append(_NOT_YET)
-                        return
-            except ApiError as error:
-                answers.append(self._failed(partition, name, data.index, records, error))
-                return
-            answers.append(self._append(partition, records))
+            answers.append(self._refused(index, code or ErrorCode.INVALID_RECORD))
+            return
+        if not -1 <= self._acks <= 1:
+            answers.append(self._refused(index, ErrorCode.INVALID_REQUIRED_ACKS))
+            return
+        if name in INTERNAL_TOPICS and self._request.client_id != ADMIN_CLIENT_ID:
+            answers.append(self._refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            return
+        try:
+            if partition is None:
+                partition = manager.partition(name, index)
+            if topic_id is not ZERO_UUID and partition.topic_id != topic_id:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"{partition.topic_partition} has another topic id")
+            if self._verification is not None or partition.may_convert:
+                deferred = Deferred(partition, records, answers, len(answers))
+                if self._has_to_wait_its_turn(deferred):
+                    answers.append(_NOT_YET)
+                    return
+        except ApiError as error:
+            answers.append(self._failed(partition, name, index, records, error))
+            return
+        answers.append(self._append(partition, index, records))
 
-    def _append(self, partition: Partition, records: Buffer) -> PartitionProduceResponse:
-        index = partition.topic_partition.partition
+    def _append(self, partition: Partition, index: int, records: Buffer) -> PartitionProduceResponse:
         partition.topic_metrics.total_produce_requests += 1
-        verification = self._verification
+        acks, verification = self._acks, self._verification
         try:
             if verification is not None:
                 verification.check_sequence(partition.log, producer_of(records)[2])
-            result, moved = self._broker.replica_manager.append(partition, records, acks=self.acks)
+            result = partition.append_as_leader(records, acks=acks)
         except Exception as error:  # noqa: BLE001 - told apart, counted and logged in _failed
             return self._failed(partition, partition.topic_partition.topic, index, records, error)
         if verification is not None:
             verification.appended(partition.topic_partition)
+        self._appended.append((partition, result.high_watermark_moved))
         answer = PartitionProduceResponse(
             index=index,
             base_offset=result.first_offset,
@@ -233,8 +249,14 @@ class Production(DelayedProduce):
             log_start_offset=result.log_start_offset,
             record_errors=_NO_RECORD_ERRORS,
         )
-        self.pending.append((partition, answer, result.last_offset + 1))
-        self._moved.append((partition, moved))
+        if acks:
+            required_offset = result.last_offset + 1
+            code = partition.acknowledgement(required_offset, acks)
+            if code is None:
+                self._wait_for(PendingAck(partition, answer, required_offset))
+            elif code:
+                answer.error_code = code
+                self._has_errors = True
         return answer
 
     # What can't be appended at once
@@ -285,7 +307,7 @@ class Production(DelayedProduce):
             elif partition.may_convert and partition.log.needs_conversion(records):
                 self._convert_later(deferred)
             else:
-                answers[slot] = self._append(partition, records)
+                answers[slot] = self._append(partition, index, records)
 
     def _check_again(self, partition: Partition, records: Buffer) -> ErrorCode:
         """Ask again where time has passed: the transaction may have ended meanwhile."""
@@ -310,7 +332,7 @@ class Production(DelayedProduce):
 
     def _refused(self, index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:
         """Answer what no log was asked about."""
-        self.has_errors = True
+        self._has_errors = True
         self._broker.metrics.record_error("Produce", code)
         return _error_answer(index, code, message)
 
@@ -318,7 +340,7 @@ class Production(DelayedProduce):
         self, partition: Partition | None, name: str, index: int, records: Buffer, error: Exception
     ) -> PartitionProduceResponse:
         """Answer an append that raised: an error of Kafka's table, or our own fault."""
-        self.has_errors = True
+        self._has_errors = True
         metrics = self._broker.metrics
         topic_metrics = self._broker.replica_manager.topic_metrics(name)
         answer = _error_answer(index, ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -369,34 +391,41 @@ class Production(DelayedProduce):
             elif partition.is_removed:
                 answers[slot] = self._refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                answers[slot] = self._append(partition, converted)
+                answers[slot] = self._append(partition, index, converted)
         return self._finish()
 
+    def _wait_for(self, pending: PendingAck) -> None:
+        if self._pending is None:
+            self._pending = []
+        self._pending.append(pending)
+
     def _finish(self) -> ImmediateResult:
-        """Wait where the acks ask for that, and tell those who wait for what was appended."""
-        manager = self._broker.replica_manager
-        if self._has_to_wait() and not manager.produce_purgatory.try_complete_else_watch(self, self.keys):
-            self.parked = Parked()
-        for partition, high_watermark_moved in self._moved:
-            manager.appended(partition, high_watermark_moved=high_watermark_moved)
-        return self.make_answer() if self.parked is None else self.parked
+        """Answer, or wait for what is not acknowledged yet; and tell those who wait for what was appended."""
+        body, manager = self._request.body, self._broker.replica_manager
+        operation = None
+        if self._pending is not None:
+            operation = DelayedProduce(
+                body.timeout_ms, acks=self._acks, pending=self._pending, make_answer=self._answer_late
+            )
+            manager.produce_purgatory.try_complete_else_watch(operation, operation.keys)
+        for partition, moved in self._appended:
+            manager.appended(partition, high_watermark_moved=moved)
+        return self._answer() if operation is None else operation.parked.result()
 
-    def _has_to_wait(self) -> bool:
-        """Whether the answer is a matter of followers or of the disk; with acks=all it is, though it may be settled."""
-        if self.acks == ACKS_ALL:
-            return bool(self.pending)
-        return self.acks != 0 and any(partition.is_flushing for partition, _, _ in self.pending)
+    def _answer_late(self, has_errors: bool) -> Answer:
+        self._has_errors |= has_errors
+        return self._answer()
 
-    def make_answer(self) -> Answer:
+    def _answer(self) -> Answer:
         """Make the response of what every partition came to; nothing for acks=0."""
         request = self._request
         throttle_time_ms = self._broker.quotas.record_produce(request.connection, request.client_id, request.size_bytes)
         response = ProduceResponse(responses=self._responses, throttle_time_ms=throttle_time_ms)
-        if self.acks == 0:
-            if self.has_errors:
+        if self._acks == 0:
+            if self._has_errors:
                 raise CloseConnection(f"a produce request with acks=0 failed: {_errors_text(response)}")
             return NO_RESPONSE
-        if self.has_errors and request.api_version >= LEADER_VERSION_FIRST:
+        if self._has_errors and request.api_version >= LEADER_VERSION_FIRST:
             self._name_leaders(response)
         return response
 

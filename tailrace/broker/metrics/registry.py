@@ -99,7 +99,7 @@ class RequestMetrics:
     """What Kafka's RequestMetrics counts for one API; times in milliseconds.
 
     Queue: from the arrival of the bytes to the handler's start. Local: in the handler. Remote: parked, waiting for
-    others. Total: from arrival to the response's hand-over to the socket.
+    others; only of requests that were. Total: from arrival to the answer.
     """
 
     __slots__ = ("counts_by_version", "local_time", "name", "queue_time", "remote_time", "total_time")
@@ -112,15 +112,24 @@ class RequestMetrics:
         self.remote_time = Histogram()
         self.total_time = Histogram()
 
-    def record(self, version: int, queue_ms: float, local_ms: float) -> None:
-        """Count a request whose handler has returned."""
+    def record(
+        self, version: int, *, received_at: float, started_at: float, returned_at: float, answered_at: float
+    ) -> None:
+        """Count a request that has its answer, and its times: seconds of one clock."""
         self.counts_by_version[version] += 1
-        queue, local = self.queue_time, self.local_time
-        # Histogram.observe written out: it is called twice for each request, and a call costs as much as it does.
-        queue.counts[bisect_left(queue.bounds, queue_ms)] += 1
+        # Histogram.observe written out: each request comes here, and a call costs as much as what it does.
+        bounds = LATENCY_BOUNDS_MS
+        queue, local, total = self.queue_time, self.local_time, self.total_time
+        queue_ms, local_ms = (started_at - received_at) * 1000, (returned_at - started_at) * 1000
+        queue.counts[bisect_left(bounds, queue_ms)] += 1
         queue.total += queue_ms
-        local.counts[bisect_left(local.bounds, local_ms)] += 1
+        local.counts[bisect_left(bounds, local_ms)] += 1
         local.total += local_ms
+        total_ms = (answered_at - received_at) * 1000
+        total.counts[bisect_left(bounds, total_ms)] += 1
+        total.total += total_ms
+        if answered_at > returned_at:
+            self.remote_time.observe((answered_at - returned_at) * 1000)
 
 
 class ListenerMetrics:

@@ -89,12 +89,12 @@ class MarkerAppend(DelayedOperation):
                 producer_epoch=marker.producer_epoch,
                 timestamp=self._replicas.clock.time_ms(),
             )
-            result, moved = self._replicas.append(partition, batch, acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
+            result = partition.append_as_leader(batch, acks=ACKS_ALL, origin=AppendOrigin.COORDINATOR)
         except ApiError as error:
             self._outcomes[place] = error.code
             return
         self._pending.append(_Appended(place, partition, result.last_offset + 1))
-        self._moved.append((partition, moved))
+        self._moved.append((partition, result.high_watermark_moved))
 
     def _add_to_offsets(self, place: Place, marker: Marker, number: int) -> None:
         self._unanswered += 1

@@ -14,7 +14,7 @@ from tests.broker.test_metrics import samples_of
 async def test_members_offsets_and_lag_have_the_names_that_dashboards_know(tmp_path: Path) -> None:
     parts = await make_groups(tmp_path)
     await parts.create_topic("t", partitions=2)
-    parts.manager.append(parts.partition("t"), batch(b"1", b"2", b"3"), acks=-1)
+    parts.partition("t").append_as_leader(batch(b"1", b"2", b"3"), acks=-1)
     joined = await stable_member(parts)
     for number, offset in enumerate((1, 5)):
         commit(parts, offset, partition=number, member_id=joined.member_id, generation=joined.generation_id)
