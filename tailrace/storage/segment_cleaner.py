@@ -71,7 +71,8 @@ class SegmentCleaner:
         plan = self._plan
         start, offset_map = plan.first_dirty_offset, self._map
         report = MapReport(start, 0.0, 0, 0)
-        transactions = CleanedTransactions(plan.aborted)
+        # One that ended before is no longer open here: what its producer wrote since is not aborted.
+        transactions = CleanedTransactions(one for one in plan.aborted if one.last_offset >= start)
         for slot, source in enumerate(plan.segments):
             end = self._end_of(slot)
             if end <= start:

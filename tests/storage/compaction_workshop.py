@@ -58,6 +58,8 @@ def clean(
 ) -> int:
     """Clean a log here and now, whatever its ratio; give the offset up to which it is clean."""
     chosen = cleanable_range(log, checkpoint, log.context.clock.time_ms())
+    if not chosen.cleanable_bytes:
+        return chosen.first_dirty_offset
     plan = plan_cleaning(chosen, broker or BrokerConfig({}), log.context.clock.time_ms())
     if change_plan is not None:
         change_plan(plan)

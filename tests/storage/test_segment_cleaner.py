@@ -311,8 +311,9 @@ def test_segments_are_put_together_up_to_their_size(tmp_path: Path, clock: Virtu
     # By the sizes they had: full ones become as many smaller ones, which the next cleaning puts together.
     assert len(log.segments) > 15
     assert [offset for offset, _, _ in left(log)] == [95, 96, 97, 98, 99]
+    put(log, ("other", "1"))
     roll_and_clean(log, checkpoint=100)
-    assert [segment.base_offset for segment in log.segments] == [0, 100]
+    assert [segment.base_offset for segment in log.segments] == [0, 101]
 
 
 def test_segments_too_far_apart_for_one_index_stay_apart(log: Log) -> None:
@@ -411,3 +412,16 @@ def test_limits_are_shared_by_threads() -> None:
     broker = BrokerConfig({"log.cleaner.threads": "4", "log.cleaner.io.max.bytes.per.second": "1000"})
     limits = cleaner_limits(broker)
     assert (limits.map_bytes, limits.bytes_per_second, limits.buffer_bytes) == (134217728 // 4, 250.0, 65536)
+
+
+def test_transaction_that_was_aborted_earlier_says_nothing_of_later_ones(log: Log) -> None:
+    put(log, ("a", "1"))
+    put(log, ("a", "bad"), producer=(9, 0, 0), is_transactional=True)
+    end_transaction(log, 9, commit=False)
+    log.update_high_watermark(log.log_end_offset)
+    checkpoint = roll_and_clean(log)
+    put(log, ("a", None), producer=(9, 0, 1), is_transactional=True)
+    end_transaction(log, 9, commit=True)
+    log.update_high_watermark(log.log_end_offset)
+    roll_and_clean(log, checkpoint=checkpoint)
+    assert [record.value for record in committed(log)] == [None]
