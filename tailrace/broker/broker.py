@@ -14,6 +14,7 @@ from tailrace.clock import Clock
 
 if TYPE_CHECKING:  # the parts know handlers' types, and handlers know Broker: only the checker may see the circle
     from tailrace.broker.authorizer import Authorizer
+    from tailrace.broker.coordinators import Coordinators
     from tailrace.broker.fetch_session import FetchSessionCache
     from tailrace.broker.groups.group_coordinator import GroupCoordinator
     from tailrace.broker.metadata_store import MetadataStore
@@ -47,13 +48,22 @@ class Broker:
     log_manager: LogManager
     replica_manager: ReplicaManager
     producer_ids: ProducerIds
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
+    coordinators: Coordinators
     fetch_sessions: FetchSessionCache
     authorizer: Authorizer
     quotas: Quotas
     metrics: BrokerMetrics
     advertised_endpoints: tuple[Endpoint, ...] = ()
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The group coordinator."""
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The transaction coordinator."""
+        return self.coordinators.transactions
 
     def endpoint_for(self, listener_name: str) -> Endpoint | None:
         """Give the address this broker advertises to clients of `listener_name`."""

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from tailrace.broker.authorizer import AllowAllAuthorizer
 from tailrace.broker.broker import Broker, Endpoint
 from tailrace.broker.broker_identity import BrokerIdentity, ForeignDirectory, establish_identity, metadata_directory
+from tailrace.broker.coordinators import MODULES, Coordinators
 from tailrace.broker.dispatch import Dispatcher
 from tailrace.broker.dynamic_config import effective_config, follow_dynamic_config
 from tailrace.broker.fetch_session import FetchSessionCache
-from tailrace.broker.groups.group_coordinator import GroupCoordinator
 from tailrace.broker.listener import find_canonical_host
 from tailrace.broker.listener_endpoints import advertise, needs_canonical_host
 from tailrace.broker.local_metadata_store import LocalMetadataStore
@@ -33,7 +36,6 @@ from tailrace.broker.producer_ids import ProducerIds
 from tailrace.broker.quotas import UnlimitedQuotas
 from tailrace.broker.replica_manager import ReplicaManager
 from tailrace.broker.topic_adoption import adopt_topics
-from tailrace.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tailrace.clock import Clock, TimerHandle
 from tailrace.protocol.api_keys import ApiKey
 from tailrace.settings.broker_config import BrokerConfig
@@ -124,7 +126,7 @@ class BrokerServer:
         if self._metrics_server is not None:
             self._metrics_server.start()
         stack.callback(self._stop_preloading)
-        self._preload(dispatcher, list(PRELOADED_APIS), PRELOAD_DELAY_MS)
+        self._preload(preload_steps(dispatcher, broker.coordinators), PRELOAD_DELAY_MS)
 
     def _open_ports(self) -> None:
         """Bind all ports before anything else: one that is taken should be heard of before the logs are loaded."""
@@ -166,12 +168,8 @@ class BrokerServer:
         producer_ids = ProducerIds(disk, metadata_directory(config), clock)
         producer_ids.start(log_manager.logs.values())
         stack.push_async_callback(producer_ids.stop)
-        groups = GroupCoordinator(replica_manager)
-        stack.push_async_callback(groups.stop)
-        groups.start()
-        transactions = TransactionCoordinator(replica_manager, producer_ids, groups)
-        stack.push_async_callback(transactions.stop)
-        transactions.start()
+        coordinators = Coordinators(replica_manager, producer_ids)
+        stack.push_async_callback(coordinators.stop)
         log_manager.start()
         return Broker(
             node_id=identity.node_id,
@@ -182,8 +180,7 @@ class BrokerServer:
             log_manager=log_manager,
             replica_manager=replica_manager,
             producer_ids=producer_ids,
-            groups=groups,
-            transactions=transactions,
+            coordinators=coordinators,
             fetch_sessions=FetchSessionCache(clock, slots_max=config.max_incremental_fetch_session_cache_slots),
             authorizer=AllowAllAuthorizer(),
             quotas=UnlimitedQuotas(),
@@ -231,14 +228,14 @@ class BrokerServer:
         if delta.changed_configs:
             self._network.reconfigure(self.broker.config)
 
-    def _preload(self, dispatcher: Dispatcher, keys: list[ApiKey], delay_ms: float) -> None:
-        """Load the next handler when the loop has had time for clients."""
+    def _preload(self, steps: list[Callable[[], object]], delay_ms: float) -> None:
+        """Load the next module when the loop has had time for clients."""
 
         def load_next() -> None:
-            dispatcher.preload(keys[:1])
-            self._preload(dispatcher, keys[1:], PRELOAD_STEP_MS)
+            steps[0]()
+            self._preload(steps[1:], PRELOAD_STEP_MS)
 
-        if keys:
+        if steps:
             self._preloading = self._clock.call_later(delay_ms, load_next)
 
     def _stop_preloading(self) -> None:
@@ -251,11 +248,18 @@ class BrokerServer:
         network.stop_accepting()
         network.begin_drain()
         broker.replica_manager.fetch_purgatory.expire_all()
-        await broker.groups.stop()
+        await broker.coordinators.stop_groups()
         if not await network.drained(DRAIN_TIMEOUT_MS):
             await broker.replica_manager.stop()
             await network.drained(ANSWER_TIMEOUT_MS)
         network.abort()
+
+
+def preload_steps(dispatcher: Dispatcher, coordinators: Coordinators) -> list[Callable[[], object]]:
+    """Give what is loaded behind the start: handlers, and the coordinators with what they have written down."""
+    steps: list[Callable[[], object]] = [partial(dispatcher.preload, [key]) for key in PRELOADED_APIS]
+    steps += [partial(import_module, name) for name in MODULES]
+    return [*steps, coordinators.start]
 
 
 async def _settle(future: asyncio.Future[str]) -> None:

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker, Endpoint
+from tailrace.broker.coordinators import Coordinators
 from tailrace.broker.fetch_session import FetchSessionCache
-from tailrace.broker.groups.group_coordinator import GroupCoordinator
 from tailrace.broker.local_metadata_store import LocalMetadataStore
 from tailrace.broker.metadata_store import BrokerRegistration, ConfigResource, NewTopic, TopicRegistration
 from tailrace.broker.metrics import BrokerMetrics
@@ -23,7 +23,6 @@ from tailrace.broker.producer_ids import ProducerIds
 from tailrace.broker.quotas import UnlimitedQuotas
 from tailrace.broker.replica_manager import ReplicaManager
 from tailrace.broker.request import ConnectionInfo, Parked, Request
-from tailrace.broker.transactions.transaction_coordinator import TransactionCoordinator
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from tailrace.protocol.records.record import Record
@@ -147,8 +146,7 @@ async def make_parts(
     managers.append(manager)
     producer_ids = ProducerIds(disk, folder, clock)
     producer_ids.start(log_manager.logs.values())
-    groups = GroupCoordinator(manager)
-    transactions = TransactionCoordinator(manager, producer_ids, groups)
+    coordinators = Coordinators(manager, producer_ids)
     authorizer = SelectiveAuthorizer()
     broker = Broker(
         node_id=NODE_ID,
@@ -159,8 +157,7 @@ async def make_parts(
         log_manager=log_manager,
         replica_manager=manager,
         producer_ids=producer_ids,
-        groups=groups,
-        transactions=transactions,
+        coordinators=coordinators,
         fetch_sessions=FetchSessionCache(
             clock, slots_max=config.max_incremental_fetch_session_cache_slots, random=Random(1)
         ),
@@ -171,14 +168,12 @@ async def make_parts(
     parts = Parts(broker, clock, metadata, authorizer, disk)
     await parts.register_broker(NODE_ID)
     manager.start()
-    groups.start()
-    transactions.start()
+    coordinators.start()
     return parts
 
 
 async def stop_parts(parts: Parts) -> None:
-    await parts.broker.groups.stop()
-    await parts.broker.transactions.stop()
+    await parts.broker.coordinators.stop()
     await parts.manager.stop()
     await parts.broker.producer_ids.stop()
     await parts.broker.log_manager.stop()

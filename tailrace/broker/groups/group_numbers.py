@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace.broker.groups.group_coordinator import GroupCoordinator
 from tailrace.broker.replica_manager import ReplicaManager
+
+if TYPE_CHECKING:  # a snapshot's type is needed at the start, the coordinator only later
+    from tailrace.broker.groups.group_coordinator import GroupCoordinator
 
 
 class OffsetNumbers(NamedTuple):
