@@ -103,7 +103,15 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+CONTROLLED = ("range", "consumer-uniform")
+"""Kinds of which Apache Kafka is the control; a minute is saved with the others."""
+
+
+@pytest.mark.parametrize(
+    ("server", "kind"),
+    [*(("tailrace", kind) for kind in KINDS), *(("apache-kafka", kind) for kind in CONTROLLED)],
+    indirect=["server"],
+)
 def test_members_share_the_partitions_as_they_come_go_and_are_killed(
     servers: str, topic: str, members: Members, kind: str
 ) -> None:
@@ -146,6 +154,17 @@ def test_a_static_member_finds_its_partitions_again(members: Members, kind: str)
     members.wait_until_shared()
     assert assigned(again) == before
     assert len(other.named("partitions_assigned")) == events, "the other member saw a rebalance"
+
+
+def test_members_of_both_protocols_are_in_one_group(members: Members) -> None:
+    classic = members.start(KINDS["range"])
+    members.wait_until_shared()
+    members.start(KINDS["consumer-range"])
+    members.wait_until_shared()
+    members.end(classic)
+    members.wait_until_shared()
+    members.start(KINDS["range"])
+    members.wait_until_shared()
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "-1"])
