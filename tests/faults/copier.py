@@ -57,7 +57,7 @@ class Copier:
 
     def _watch(self) -> None:
         while time.monotonic() < self._last_step + PATIENCE_S:
-            time.sleep(0.1)
+            threading.Event().wait(0.1)
         print("stuck", flush=True)
         os._exit(1)
 

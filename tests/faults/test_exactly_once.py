@@ -115,7 +115,9 @@ class Reader:
         self._consumer.close()
 
 
-def copy_under_kills(broker: BrokerProcess, *, records: int, kills: int, records_a_transaction: int, seed: int) -> None:
+def check_copy_under_kills(
+    broker: BrokerProcess, *, records: int, kills: int, records_a_transaction: int, seed: int
+) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     fill(broker.bootstrap_servers, records)
@@ -163,9 +165,9 @@ def check(reader: Reader, records: int, copier: CopierProcess) -> None:
 
 
 def test_every_record_is_copied_once(broker: BrokerProcess) -> None:
-    copy_under_kills(broker, records=1_500, kills=3, records_a_transaction=10, seed=random.randrange(10**9))
+    check_copy_under_kills(broker, records=1_500, kills=3, records_a_transaction=10, seed=random.randrange(10**9))
 
 
 @pytest.mark.slow
 def test_a_hundred_thousand_records_are_copied_once(broker: BrokerProcess) -> None:
-    copy_under_kills(broker, records=100_000, kills=60, records_a_transaction=200, seed=random.randrange(10**9))
+    check_copy_under_kills(broker, records=100_000, kills=60, records_a_transaction=200, seed=random.randrange(10**9))

@@ -24,7 +24,7 @@ from tailrace.protocol.coordinator.transaction_log import TransactionLogValue
 from tests.broker.transactions.simulation import World
 
 
-def run(seed: int, steps: int, *, first_epoch: int = -1) -> World:
+def check_world(seed: int, steps: int, *, first_epoch: int = -1) -> World:
     world = World(Random(seed), first_epoch)
     for _ in range(steps):
         world.step()
@@ -35,12 +35,12 @@ def run(seed: int, steps: int, *, first_epoch: int = -1) -> World:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_no_transaction_is_torn_or_decided_by_another(seed: int) -> None:
-    run(seed, 1_000)
+    check_world(seed, 1_000)
 
 
 @pytest.mark.parametrize("seed", range(15))
 def test_no_transaction_is_torn_where_epochs_run_out(seed: int) -> None:
-    world = run(seed, 1_000, first_epoch=32_760)
+    world = check_world(seed, 1_000, first_epoch=32_760)
     assert max(metadata.producer_epoch for metadata in world.log) <= 2**15 - 1
     assert world.machine.metadata.producer_id > 7, "the producer id was to run out of epochs"
 
@@ -50,11 +50,11 @@ def test_many_random_worlds() -> None:
     seed = Random().randrange(10**9)
     for number in range(2_000):
         print(f"seed {seed + number}")
-        run(seed + number, 1_000, first_epoch=-1 if number % 3 else 32_750)
+        check_world(seed + number, 1_000, first_epoch=-1 if number % 3 else 32_750)
 
 
 def test_the_simulation_commits_and_aborts_and_is_answered() -> None:
-    worlds = [run(seed, 1_000) for seed in range(20)]
+    worlds = [check_world(seed, 1_000) for seed in range(20)]
     told = [is_commit for world in worlds for is_commit in world.told.values()]
     assert told.count(True) > 30
     assert told.count(False) > 30
@@ -62,7 +62,7 @@ def test_the_simulation_commits_and_aborts_and_is_answered() -> None:
 
 
 def test_what_was_written_down_is_what_is_known_after_a_restart() -> None:
-    states = {metadata for seed in range(10) for metadata in run(seed, 300, first_epoch=32_760).log}
+    states = {metadata for seed in range(10) for metadata in check_world(seed, 300, first_epoch=32_760).log}
     assert {metadata.status for metadata in states} >= {
         TransactionStatus.EMPTY,
         TransactionStatus.ONGOING,

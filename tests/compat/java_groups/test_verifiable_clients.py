@@ -165,6 +165,7 @@ def test_members_of_both_protocols_are_in_one_group(members: Members) -> None:
     members.wait_until_shared()
     members.start(KINDS["range"])
     members.wait_until_shared()
+    assert members
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "-1"])
