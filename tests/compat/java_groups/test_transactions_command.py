@@ -116,7 +116,13 @@ def test_a_hanging_transaction_is_found_and_aborted(unverified: Server, tools: T
     begin(producer, topic)
     producer.commit_transaction(30)
     transactions = command(servers, tools)
-    ((_, _, producer_id, epoch, *_),) = rows(transactions("describe", "--transactional-id", "somebody"))
+
+    def described() -> list[str]:
+        (row,) = rows(transactions("describe", "--transactional-id", "somebody"))
+        return row
+
+    wait_for(lambda: described()[4] == "CompleteCommit", "every partition has the marker of the commit")
+    _, _, producer_id, epoch, *_ = described()
     write_late(unverified.port, topic, int(producer_id), int(epoch))
     (hanging,) = rows(transactions("find-hanging", "--topic", topic, "--max-transaction-timeout", 0))
     assert hanging[:4] == [topic, "0", producer_id, epoch]
