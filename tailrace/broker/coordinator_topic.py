@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Generic, TypeVar
 
 from tailrace.broker.coordinator_log import CoordinatorLog, CoordinatorShard, CoordinatorState
+from tailrace.broker.java_hash import java_hash
 from tailrace.broker.metadata_store import MetadataDelta, MetadataStore, TopicRegistration
 from tailrace.broker.partition import Partition
 from tailrace.broker.replica_manager import ReplicaManager
@@ -199,17 +199,3 @@ class CoordinatorTopic(Generic[S]):
         entry = self._coordinated.pop(number)
         entry.log.close()
         entry.shard.resign()
-
-
-@lru_cache(maxsize=16384)
-def java_hash(text: str) -> int:
-    """Give what Java's String.hashCode gives, a signed number: by its absolute value Kafka spreads keys.
-
-    The lowest one has no absolute value in Java, and Kafka takes 0 for it: so does this function.
-    """
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        value = (31 * value + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
-    signed = value - 2**32 if value >= 2**31 else value
-    return 0 if signed == -(2**31) else signed

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tailrace.broker.coordinator_log import CoordinatorLog, TransactionalProducer
-from tailrace.broker.coordinator_topic import CoordinatorTopic, java_hash
+from tailrace.broker.coordinator_topic import CoordinatorTopic
+from tailrace.broker.java_hash import java_hash
 from tailrace.protocol.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tailrace.protocol.coordinator.record_codec import GROUP_RECORDS, CoordinatorRecord
 from tailrace.protocol.error_codes import ErrorCode

@@ -11,12 +11,14 @@ member ids (KIP-394) and skipped assignments (KIP-814).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from tailrace.broker.groups.classic_member import ClassicMember
 from tailrace.broker.groups.effects import Answer, CancelTimer, Effect, Persist, SetTimer
+from tailrace.broker.java_hash import place_in_small_map
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from tailrace.protocol.messages.sync_group import SyncGroupResponse
@@ -104,13 +106,13 @@ class ClassicGroup:
         return bool(names & self.candidate_protocols()) if self.members else bool(names)
 
     def select_protocol(self) -> str:
-        """Count the members' votes; the earliest of equals wins."""
+        """Count the members' votes; of equals the one wins that comes first in Kafka's table of votes."""
         candidates = self.candidate_protocols()
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = member.vote(candidates)
             votes[choice] = votes.get(choice, 0) + 1
-        return max(votes, key=lambda name: votes[name])
+        return min(votes, key=lambda name: (-votes[name], place_in_small_map(name)))
 
     # Members
 
@@ -143,23 +145,29 @@ class ClassicGroup:
         if member.group_instance_id is not None and self.static_members.get(member.group_instance_id) == member_id:
             del self.static_members[member.group_instance_id]
         if self.leader == member_id:
-            self.leader = next(iter(self.members), None)
+            self.leader = next(self.successors(), None)
         self.pending_members.discard(member_id)
         self.pending_syncs.discard(member_id)
         return effects
 
+    def successors(self) -> Iterator[str]:
+        """Give the members in the order in which they may come to lead; Kafka goes by a hash table, and by chance."""
+        return iter(self.members)
+
     def replace_static(self, instance_id: str, new_id: str) -> list[Effect]:
-        """Give a static member's place to a new member id; whoever waits under the old one is fenced."""
+        """Give a static member's place to a new member id; whoever waits under the old one is fenced.
+
+        If its assignment was still awaited, the old id stays among `pending_syncs`, as in Kafka: the group rebalances
+        when the time for that is up.
+        """
         old_id = self.static_members[instance_id]
         member = self.members[old_id]
         effects: list[Effect] = [CancelTimer(session_timer(old_id))]
         effects += self.answer_waiting(member, ErrorCode.FENCED_INSTANCE_ID)
         member.member_id = new_id
-        self.members = {new_id if key == old_id else key: value for key, value in self.members.items()}
+        member.is_new = False
+        self.members[new_id] = self.members.pop(old_id)
         self.static_members[instance_id] = new_id
-        if old_id in self.pending_syncs:
-            self.pending_syncs.discard(old_id)
-            self.pending_syncs.add(new_id)
         if self.leader == old_id:
             self.leader = new_id
         return effects
@@ -203,7 +211,7 @@ class ClassicGroup:
             return effects + (self.maybe_complete_join() or [SetTimer(JOIN_TIMER, self.rebalance_timeout_ms())])
         delay_ms = self.initial_rebalance_delay_ms
         self._initial_remaining_ms = max(self.rebalance_timeout_ms() - delay_ms, 0)
-        self._has_newcomers = False
+        # Newcomers of a first rebalance that ended early are still counted, as in Kafka: it waits a little longer then.
         return [*effects, SetTimer(JOIN_TIMER, delay_ms)]
 
     def note_newcomer(self) -> None:
@@ -213,10 +221,13 @@ class ClassicGroup:
 
     def maybe_complete_join(self) -> list[Effect]:
         """End the joining phase where everybody is there; the first rebalance always waits its delay."""
-        if self.state is not ClassicState.PREPARING_REBALANCE or self._is_first_rebalance:
+        return [] if self._is_first_rebalance else self.complete_join_of_all()
+
+    def complete_join_of_all(self) -> list[Effect]:
+        """End the joining phase where everybody is there, also in a first rebalance."""
+        if self.state is not ClassicState.PREPARING_REBALANCE or self.pending_members:
             return []
-        everybody_is_there = not self.pending_members and all(m.joining is not None for m in self.members.values())
-        return self._complete_join() if everybody_is_there else []
+        return self._complete_join() if all(m.joining is not None for m in self.members.values()) else []
 
     def join_timer_expired(self) -> list[Effect]:
         """The time for joining is up."""
@@ -263,9 +274,9 @@ class ClassicGroup:
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True
-        for member in self.members.values():
-            if member.joining is not None:
-                self.leader = member.member_id
+        for member_id in self.successors():
+            if self.members[member_id].joining is not None:
+                self.leader = member_id
                 return True
         return False
 

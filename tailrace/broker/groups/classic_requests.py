@@ -111,7 +111,10 @@ def join(group: ClassicGroup, event: Joining) -> list[Effect]:
 
 
 def _turn_away(group: ClassicGroup, event: Joining) -> list[Effect]:
-    """Refuse who finds no room; a member that came too late to its place in a smaller group has lost it."""
+    """Refuse who finds no room; a member that came too late to its place in a smaller group has lost it.
+
+    The others wait until their time for joining is up, as in Kafka, though nobody may be missing any more.
+    """
     member_id = event.request.member_id
     effects = event.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     if member_id in group.members:
@@ -119,7 +122,7 @@ def _turn_away(group: ClassicGroup, event: Joining) -> list[Effect]:
     if member_id in group.pending_members:
         group.pending_members.discard(member_id)
         effects.append(CancelTimer(pending_timer(member_id)))
-    return effects + group.maybe_complete_join()
+    return effects
 
 
 def _join_known(group: ClassicGroup, event: Joining) -> list[Effect]:
@@ -140,7 +143,7 @@ def _join_known(group: ClassicGroup, event: Joining) -> list[Effect]:
         return [Answer(event.reply, group.joined_response(member))]
     if group.state is ClassicState.STABLE and not has_changed and member_id != group.leader:
         return [Answer(event.reply, group.joined_response(member))]
-    return _update(group, member, event) + group.rebalance()
+    return _update(member, event) + group.rebalance()
 
 
 def _join_new_static(group: ClassicGroup, event: Joining, instance_id: str) -> list[Effect]:
@@ -151,7 +154,8 @@ def _join_new_static(group: ClassicGroup, event: Joining, instance_id: str) -> l
     old_leader = group.leader
     effects = group.replace_static(instance_id, event.new_member_id)
     member = group.members[event.new_member_id]
-    effects += _update(group, member, event)
+    effects.append(group.start_session(member))  # with the timeout it had, as in Kafka
+    effects += _update(member, event)
     if group.state is not ClassicState.STABLE or group.select_protocol() != group.protocol_name:
         return effects + group.rebalance()
     # The group goes on as it is: the member only learns its new id. A leader before version 9 must not believe that it
@@ -173,7 +177,7 @@ def _add_and_rebalance(group: ClassicGroup, event: Joining, member_id: str) -> l
     return [session, *group.rebalance()]
 
 
-def _update(group: ClassicGroup, member: ClassicMember, event: Joining) -> list[Effect]:
+def _update(member: ClassicMember, event: Joining) -> list[Effect]:
     """Take over what the request says.
 
     An earlier join of the same member that still waits is answered first: its client has given it up, or it would not
@@ -187,7 +191,7 @@ def _update(group: ClassicGroup, member: ClassicMember, event: Joining) -> list[
     member.rebalance_timeout_ms = event.rebalance_timeout_ms
     member.session_timeout_ms = event.request.session_timeout_ms
     member.joining = event.reply
-    return [*effects, group.start_session(member)]
+    return effects
 
 
 def membership_error(group: ClassicGroup, member_id: str, instance_id: str | None) -> ErrorCode:
@@ -223,10 +227,8 @@ def sync(group: ClassicGroup, reply: Any, request: SyncGroupRequest) -> list[Eff
         return [Answer(reply, SyncGroupResponse(error_code=code))]
     member = group.members[request.member_id]
     group.pending_syncs.discard(request.member_id)
-    effects: list[Effect] = [group.start_session(member)]
-    if not group.pending_syncs:
-        effects.append(CancelTimer(SYNC_TIMER))
-    if group.state is ClassicState.STABLE:
+    effects: list[Effect] = [] if group.pending_syncs else [CancelTimer(SYNC_TIMER)]
+    if group.state is ClassicState.STABLE:  # no sign of life, as Kafka has it: only heartbeats and commits are
         return [*effects, Answer(reply, group.synced_response(member))]
     if member.syncing is not None:
         stale = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -358,11 +360,11 @@ def session_expired(group: ClassicGroup, member_id: str) -> list[Effect]:
 
 
 def pending_expired(group: ClassicGroup, member_id: str) -> list[Effect]:
-    """Somebody was given a member id and did not come back with it."""
+    """Somebody was given a member id and did not come back with it; in Kafka this may also end a first rebalance."""
     if member_id not in group.pending_members:
         return []
     group.pending_members.discard(member_id)
-    return group.maybe_complete_join()
+    return group.complete_join_of_all()
 
 
 def timer_expired(group: ClassicGroup, name: str) -> list[Effect]:

@@ -88,17 +88,15 @@ class GroupShard:
         if group is not None:
             group.discard()
 
-    def committing_group(self, group_id: str, *, has_generation: bool, unknown: ErrorCode) -> Group:
-        """Find the group that somebody commits offsets to.
+    def committing_group(self, group_id: str, *, has_generation: bool, unknown: ErrorCode) -> Group | None:
+        """Find the group that somebody commits offsets to; None where it is nobody's.
 
-        Who belongs to no group may commit to any name: so a simple group comes into being, of which nothing is written
-        but its offsets. Who claims to be a member of a group that is not there is told `unknown`.
+        Who belongs to no group may commit to any name, and so may make a simple group, of which nothing is written but
+        its offsets. Who claims to be a member of a group that is not there is told `unknown`.
         """
         group = self.groups.get(group_id)
-        if group is None:
-            if has_generation:
-                raise ApiError(unknown, f"Group {group_id} not found.")
-            group = self.new_classic_group(group_id)
+        if group is None and has_generation:
+            raise ApiError(unknown, f"Group {group_id} not found.")
         return group
 
     def _make_classic_group(self, group_id: str) -> HostedClassicGroup:
@@ -126,7 +124,12 @@ class GroupShard:
         producer: TransactionalProducer | None = None,
         is_atomic: bool = True,
     ) -> None:
-        """Write offsets or their tombstones; they count when they are committed."""
+        """Write offsets or their tombstones; they count when they are committed.
+
+        A group that is not there comes into being with its first offset.
+        """
+        if group_id not in self.groups and records[0].value is not None:
+            self.new_classic_group(group_id)
         base_offset = self.log.partition.log.log_end_offset
         producer_id = NO_TRANSACTION if producer is None else producer.producer_id
         self._commits_under_way[group_id] = self._commits_under_way.get(group_id, 0) + 1

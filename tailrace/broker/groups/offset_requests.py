@@ -66,14 +66,15 @@ def commit_offsets(
     """Commit offsets; ApiError where the group does not let the committer."""
     unknown = ErrorCode.GROUP_ID_NOT_FOUND if version >= GROUP_ERRORS_VERSION_FIRST else ErrorCode.ILLEGAL_GENERATION
     group = shard.committing_group(committer.group_id, has_generation=committer.generation >= 0, unknown=unknown)
-    group.check_offset_commit(
-        member_id=committer.member_id,
-        instance_id=committer.instance_id,
-        generation=committer.generation,
-        is_transactional=False,
-        version=version,
-    )
-    group.committed(committer.member_id)
+    if group is not None:
+        group.check_offset_commit(
+            member_id=committer.member_id,
+            instance_id=committer.instance_id,
+            generation=committer.generation,
+            is_transactional=False,
+            version=version,
+        )
+        group.committed(committer.member_id)
     expire_timestamp = NO_EXPIRE_TIMESTAMP if retention_time_ms == DEFAULT_RETENTION else now_ms + retention_time_ms
     records = _records(committer.group_id, offsets, now_ms, expire_timestamp, metadata_max)
     _write(shard, committer.group_id, records, None, on_done)
@@ -98,13 +99,14 @@ def commit_transactional_offsets(
         committer.group_id, has_generation=committer.generation >= 0, unknown=ErrorCode.ILLEGAL_GENERATION
     )
     try:
-        group.check_offset_commit(
-            member_id=committer.member_id,
-            instance_id=committer.instance_id,
-            generation=committer.generation,
-            is_transactional=True,
-            version=version,
-        )
+        if group is not None:
+            group.check_offset_commit(
+                member_id=committer.member_id,
+                instance_id=committer.instance_id,
+                generation=committer.generation,
+                is_transactional=True,
+                version=version,
+            )
     except ApiError as error:
         if error.code is ErrorCode.STALE_MEMBER_EPOCH:  # no answer to TxnOffsetCommit knows member epochs
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, error.message or "") from error

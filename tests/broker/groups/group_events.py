@@ -11,9 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
+from tailrace.broker.groups import group_coordinator
+from tailrace.broker.groups.classic_group import ClassicState
 from tailrace.broker.groups.group_coordinator import GroupCoordinator
-from tailrace.broker.groups.offset_requests import Committer, OffsetToCommit
+from tailrace.broker.groups.hosted_classic import HostedClassicGroup
+from tailrace.broker.groups.hosted_consumer import HostedConsumerGroup
 from tailrace.broker.metadata_store import (
     BrokerRegistration,
     ConfigResource,
@@ -39,6 +43,10 @@ from tailrace.testing.virtual_clock import VirtualClock
 
 Event = Mapping[str, Any]
 Outcome = dict[str, Any]
+
+GROUP = "g"
+JAVA_UUID_LENGTH = 36
+UUID_LENGTH = 22
 
 
 class ListedLog:
@@ -156,8 +164,17 @@ class GroupEvents:
         self.log.records = records
         self.shard.activate()
 
-    def perform(self, event: Event) -> Outcome:
-        """Do what the event says and tell what came of it."""
+    def perform(self, event: Event, *, new_ids: Sequence[str] = ()) -> Outcome:
+        """Do what the event says and tell what came of it; members without an id get one of `new_ids`."""
+        texts = [text[-JAVA_UUID_LENGTH:] for text in new_ids if len(text) > JAVA_UUID_LENGTH]
+        uuids = [parse_uuid(text) for text in new_ids if len(text) == UUID_LENGTH]
+        with (
+            patch.object(group_coordinator, "random_uuid_text", lambda: texts[-1] if texts else "0" * JAVA_UUID_LENGTH),
+            patch.object(group_coordinator, "random_uuid", lambda: uuids[-1] if uuids else bytes(15) + b"\xff"),
+        ):
+            return self._perform(event)
+
+    def _perform(self, event: Event) -> Outcome:
         outcome: Outcome = {"answers": []}
         self._answers: list[dict[str, Any]] = outcome["answers"]
         written = len(self.log.records)
@@ -259,22 +276,31 @@ class GroupEvents:
         codes = self.coordinator.leave(request.group_id, request.members)
         return [code.name for code in codes]
 
-    def _commit(self, event: Event, outcome: Outcome) -> Any:
-        request = event["request"]
-        codes: list[ErrorCode] = []
-        self.coordinator.commit_offsets(
-            Committer(
-                request["groupId"],
-                request.get("memberId", ""),
-                request.get("groupInstanceId"),
-                request.get("generationIdOrMemberEpoch", -1),
-            ),
-            [OffsetToCommit("foo", 0, 1)] if False else [],
-            version=event["version"],
-            retention_time_ms=-1,
-            on_done=codes.append,
-        )
-        return [code.name for code in codes]
+    # How the group is, for whoever makes events
+
+    def protocol(self) -> str:
+        """Say of which protocol the group is: none, consumer, or how far a classic one is."""
+        group = self.shard.groups.get(GROUP)
+        if group is None or group.is_empty:
+            return "none"
+        if isinstance(group, HostedConsumerGroup):
+            return "consumer"
+        assert isinstance(group, HostedClassicGroup)
+        states = {ClassicState.PREPARING_REBALANCE: "joining", ClassicState.COMPLETING_REBALANCE: "syncing"}
+        return states.get(group.group.state, "stable")
+
+    def due(self) -> set[str]:
+        """Say what is about to happen in the group: patterns, a new target, several timers at once."""
+        group = self.shard.groups.get(GROUP)
+        if not isinstance(group, HostedConsumerGroup):
+            return set()
+        deadlines = [round(timer.deadline, 4) for timer in group._timers._timers.values()]
+        due = {
+            "patterns": group._is_resolving,
+            "target": group.group.group_epoch > group.group.assignment_epoch,
+            "timers at once": len(set(deadlines)) < len(deadlines),
+        }
+        return {name for name, is_due in due.items() if is_due}
 
 
 def describe_record(record: CoordinatorRecord) -> dict[str, Any]:
@@ -291,13 +317,3 @@ def describe_record(record: CoordinatorRecord) -> dict[str, Any]:
     if value is not None:
         described["value"] = message_to_json(value, written_version(value))
     return described
-
-
-def normal_form(value: Any) -> Any:
-    """Sort what Kafka leaves in the order of its hash tables."""
-    if isinstance(value, dict):
-        return {key: normal_form(item) for key, item in sorted(value.items())}
-    if isinstance(value, list):
-        items = [normal_form(item) for item in value]
-        return sorted(items, key=repr) if items and not isinstance(items[0], (int, float)) else sorted(items)
-    return value
