@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tailrace.protocol.records.batch_header import BatchHeader, iterate_batch_headers
 from tailrace.protocol.records.compression import Compression
-from tailrace.protocol.records.reader import read_batch
+from tailrace.protocol.records.reader import read_batch, read_records
 from tailrace.protocol.records.record import Record
 from tailrace.protocol.records.writer import write_batch
 from tailrace.settings.broker_config import BrokerConfig
+from tailrace.storage.batch_scan import walk
 from tailrace.storage.cleanable import cleanable_range
 from tailrace.storage.cleaner_pace import CleanerPace
 from tailrace.storage.cleaning_plan import CleaningPlan
@@ -142,3 +144,13 @@ def latest(found: Sequence[Record]) -> dict[bytes, bytes]:
         else:
             table[record.key] = record.value
     return table
+
+
+def every_record(directory: Path) -> list[Record]:
+    """Give every record in the segments of a directory, as the files have it; a cut tail ends it."""
+    found: list[Record] = []
+    for path in sorted(directory.glob("*.log")):
+        data = path.read_bytes()
+        for span in walk(memoryview(data), 0, len(data)):
+            found += read_records(data[span.position : span.end])
+    return found
