@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 import click
 import uvloop
 
+from tailrace.client.address import Address, parse_addresses
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError
-from tailrace.client.settings import Address, ClientSettings, parse_addresses
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
+from tailrace.settings.client_config import AdminConfig
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -61,10 +62,10 @@ def run_with_cluster(servers: tuple[Address, ...], work: Callable[[Cluster], Awa
     """Connect, do the work, disconnect; give what the work gives."""
 
     async def session() -> T:
-        settings = ClientSettings(
-            bootstrap_servers=servers, client_id="tailrace-cli", default_api_timeout_ms=PATIENCE_MS
+        config = AdminConfig(
+            {"bootstrap_servers": servers, "client_id": "tailrace-cli", "default_api_timeout_ms": PATIENCE_MS}
         )
-        async with Cluster(settings) as cluster:
+        async with Cluster(config) as cluster:
             await cluster.any_connection()  # a cluster that is not there is said at once, not after retries
             return await work(cluster)
 

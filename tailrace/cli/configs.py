@@ -6,9 +6,9 @@ import click
 
 from tailrace.cli.cluster_session import bootstrap_option, parse_pairs, run_with_cluster
 from tailrace.cli.table import show_table
+from tailrace.client.address import Address
 from tailrace.client.admin import Admin, AlterOperation, ConfigChange, ConfigEntry, ConfigSource, ResourceType
 from tailrace.client.cluster import Cluster
-from tailrace.client.settings import Address
 from tailrace.protocol.errors import ApiError
 
 _KINDS = {"topic": ResourceType.TOPIC, "broker": ResourceType.BROKER, "group": ResourceType.GROUP}

@@ -12,10 +12,10 @@ import click
 
 from tailrace.cli.cluster_session import bootstrap_option, run_with_cluster, topic_name
 from tailrace.cli.record_lines import FORMATS, format_record
+from tailrace.client.address import Address
 from tailrace.client.cluster import Cluster
 from tailrace.client.consumer import EARLIEST, LATEST, Consumer, ConsumerSettings, IsolationLevel
 from tailrace.client.offsets import list_offsets
-from tailrace.client.settings import Address
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.topic_partition import TopicPartition

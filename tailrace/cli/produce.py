@@ -17,21 +17,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tailrace.cli.cluster_session import bootstrap_option, describe_error, parse_pairs, run_with_cluster, topic_name
+from tailrace.cli.cluster_session import (
+    PATIENCE_MS,
+    bootstrap_option,
+    describe_error,
+    parse_pairs,
+    run_with_cluster,
+    topic_name,
+)
 from tailrace.cli.record_lines import BadLine, LineRecord, parse_json, parse_text
+from tailrace.client.delivery import Delivery
 from tailrace.client.errors import ClientError
-from tailrace.client.producer import Producer, ProducerSettings, RecordMetadata
+from tailrace.client.producer import Producer
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.records.compression import Compression
+from tailrace.settings.client_config import ProducerConfig
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from tailrace.client.address import Address
     from tailrace.client.cluster import Cluster
-    from tailrace.client.settings import Address
 
 _CHUNK_BYTES = 256 * 1024
-_ACKS = {"all": -1, "1": 1, "0": 0}
 
 
 @click.command()
@@ -46,9 +54,11 @@ _ACKS = {"all": -1, "1": 1, "0": 0}
 @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
 @click.option("--partition", type=click.IntRange(min=0), help="The partition [by the key, else spread].")
 @click.option("--compression", type=click.Choice([c.label for c in Compression]), default="none", show_default=True)
-@click.option("--acks", type=click.Choice(list(_ACKS)), default="all", show_default=True, help="Who has to have it.")
+@click.option(
+    "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="Who has to have it."
+)
 @click.option("--batch-bytes", type=click.IntRange(1), default=256 * 1024, show_default=True)
-@click.option("--linger-ms", type=click.FloatRange(0), default=5, show_default=True)
+@click.option("--linger-ms", type=click.IntRange(0), default=5, show_default=True)
 @click.option("--quiet", is_flag=True, help="Do not say how many records were written.")
 def produce(
     servers: tuple[Address, ...],
@@ -62,7 +72,7 @@ def produce(
     compression: str,
     acks: str,
     batch_bytes: int,
-    linger_ms: float,
+    linger_ms: int,
     quiet: bool,
 ) -> None:
     """Write records to a topic, a line each, from stdin or a file."""
@@ -77,12 +87,14 @@ def produce(
         headers=[(name, value.encode()) for name, value in parse_pairs(headers, "--header").items()],
         partition=partition,
     )
-    settings = ProducerSettings(
-        acks=_ACKS[acks],
-        enable_idempotence=acks == "all",
-        compression=Compression.parse(compression),
-        batch_size=batch_bytes,
-        linger_ms=linger_ms,
+    config = ProducerConfig(
+        {
+            "acks": acks,
+            "compression_type": compression,
+            "batch_size": batch_bytes,
+            "linger_ms": linger_ms,
+            "max_block_ms": PATIENCE_MS,
+        }
     )
 
     def parse(line: bytes) -> LineRecord:
@@ -91,7 +103,7 @@ def produce(
 
     async def work(cluster: Cluster) -> None:
         with _progress(source) as advance:
-            writer = _Writer(topic, parse, settings, advance)
+            writer = _Writer(topic, parse, config, advance)
             await writer.write(cluster, source)
         if not quiet:
             seconds = max(cluster.clock.monotonic() - writer.started_at, 1e-9)
@@ -108,12 +120,12 @@ class _Writer:
         self,
         topic: str,
         parse: Callable[[bytes], LineRecord],
-        settings: ProducerSettings,
+        config: ProducerConfig,
         advance: Callable[[int], None],
     ) -> None:
         self._topic = topic
         self._parse = parse
-        self._settings = settings
+        self._config = config
         self._advance = advance
         self._failure: BaseException | None = None
         self.written_count = 0
@@ -123,8 +135,8 @@ class _Writer:
         """Write every line of `source`; ClickException names the first that failed."""
         self.started_at = cluster.clock.monotonic()
         number = 0
-        async with Producer(cluster, self._settings) as producer:
-            async for line in _read_lines(source.fileno(), self._settings.max_request_size):
+        async with Producer(self._config, cluster=cluster) as producer:
+            async for line in _read_lines(source.fileno(), self._config.max_request_size):
                 number += 1
                 try:
                     record = self._parse(line)
@@ -144,14 +156,11 @@ class _Writer:
                 if self._failure is not None:
                     break
             await producer.flush()
-        await asyncio.sleep(0)  # lets the callbacks of the last deliveries run
         if self._failure is not None:
             reason = describe_error(self._failure) if isinstance(self._failure, Exception) else str(self._failure)
             raise click.ClickException(f"after {self.written_count:,} records: {reason}")
 
-    def _delivered(self, delivery: asyncio.Future[RecordMetadata]) -> None:
-        if delivery.cancelled():
-            return
+    def _delivered(self, delivery: Delivery) -> None:
         error = delivery.exception()
         if error is None:
             self.written_count += 1

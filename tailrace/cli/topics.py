@@ -13,11 +13,11 @@ from tailrace.cli.cluster_session import (
     topic_name,
 )
 from tailrace.cli.table import number_list, show_table
+from tailrace.client.address import Address
 from tailrace.client.admin import Admin, AlterOperation, ConfigChange, NewTopic, ResourceType
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import raise_for_code
 from tailrace.client.metadata import TopicMetadata
-from tailrace.client.settings import Address
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.uuid import uuid_text
 

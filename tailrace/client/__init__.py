@@ -1,1 +1,101 @@
-"""Producer, consumer and admin."""
+"""The client: `from tailrace.client import Producer, Admin`. It works with Tailrace and with Apache Kafka alike.
+
+What is named here is the public surface. A name is imported when it is first used: a broker, which needs nothing of
+this package but `connection`, does not pay for the rest.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tailrace.client.admin import Admin
+    from tailrace.client.cluster import Cluster
+    from tailrace.client.delivery import Delivery, RecordMetadata
+    from tailrace.client.errors import (
+        AbortableError,
+        AuthenticationFailed,
+        AuthorizationFailed,
+        BrokerError,
+        BufferExhausted,
+        ClientClosed,
+        ClientError,
+        ConnectionLost,
+        FatalError,
+        InvalidState,
+        NoBrokerAvailable,
+        OperationTimedOut,
+        ProducerFenced,
+        RecordTooLarge,
+        RequestTimedOut,
+        RetriableError,
+        SerializationFailed,
+        UnsupportedVersion,
+    )
+    from tailrace.client.interceptors import ProducerInterceptor, ProducerRecord
+    from tailrace.client.producer import Producer
+    from tailrace.protocol.error_codes import ErrorCode
+    from tailrace.protocol.topic_partition import TopicPartition
+    from tailrace.settings.client_config import AdminConfig, ProducerConfig
+    from tailrace.settings.config_error import ConfigError
+
+__all__ = [
+    "AbortableError",
+    "Admin",
+    "AdminConfig",
+    "AuthenticationFailed",
+    "AuthorizationFailed",
+    "BrokerError",
+    "BufferExhausted",
+    "ClientClosed",
+    "ClientError",
+    "Cluster",
+    "ConfigError",
+    "ConnectionLost",
+    "Delivery",
+    "ErrorCode",
+    "FatalError",
+    "InvalidState",
+    "NoBrokerAvailable",
+    "OperationTimedOut",
+    "Producer",
+    "ProducerConfig",
+    "ProducerFenced",
+    "ProducerInterceptor",
+    "ProducerRecord",
+    "RecordMetadata",
+    "RecordTooLarge",
+    "RequestTimedOut",
+    "RetriableError",
+    "SerializationFailed",
+    "TopicPartition",
+    "UnsupportedVersion",
+]
+
+_ELSEWHERE = {
+    "Admin": "tailrace.client.admin",
+    "AdminConfig": "tailrace.settings.client_config",
+    "Cluster": "tailrace.client.cluster",
+    "ConfigError": "tailrace.settings.config_error",
+    "Delivery": "tailrace.client.delivery",
+    "ErrorCode": "tailrace.protocol.error_codes",
+    "Producer": "tailrace.client.producer",
+    "ProducerConfig": "tailrace.settings.client_config",
+    "ProducerInterceptor": "tailrace.client.interceptors",
+    "ProducerRecord": "tailrace.client.interceptors",
+    "RecordMetadata": "tailrace.client.delivery",
+    "TopicPartition": "tailrace.protocol.topic_partition",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_ELSEWHERE.get(name, "tailrace.client.errors")), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,169 +1,222 @@
-"""The batches that a producer fills, by partition: which is ready to be sent, and which has to wait.
+"""The batches that a producer fills, by partition: which takes the next record, which is ready, which has to wait.
 
-Pure: time is an argument, and what is sent when is the sender's business. A partition has one batch on its way at a
-time, so that order and sequence numbers hold through every retry.
+Pure but for the memory it waits for: time is an argument, and what is sent when is the sender's business. A batch is
+ready when it is full, has lingered, or must not linger: somebody flushes, closes, or waits for its memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Final
 
+from tailrace.client.buffer_memory import BufferMemory
+from tailrace.client.metadata import TopicMetadata
+from tailrace.client.partitioner import choose_partition
+from tailrace.client.producer_batch import ProducerBatch
 from tailrace.protocol.records.compression import Compression
-from tailrace.protocol.records.record import RecordHeader
-from tailrace.protocol.records.writer import BatchBuilder, record_size_bound
+from tailrace.protocol.records.writer import BatchBuilder
 from tailrace.protocol.topic_partition import TopicPartition
 
-_TIMER_MARGIN_S = 0.0005
+TIMER_MARGIN_S: Final = 0.0005
 """A timer may fire this much early: what waited for it counts as ready, or the timer would be set for no time."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordMetadata:
-    """Where a record is now; offset -1 where the broker does not tell (acks=0, or a duplicate it has forgotten)."""
+class PartitionQueue:
+    """One partition's batches that are not on their way, in order; `open` is the last one while it takes records."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
+    __slots__ = ("batches", "on_wire_count", "open", "topic_partition")
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.batches: deque[ProducerBatch] = deque()
+        self.open: ProducerBatch | None = None
+        self.on_wire_count = 0
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Queue a batch again before what comes behind it: by its sequence number where it has one, else first."""
+        if not batch.has_sequence:
+            self.batches.appendleft(batch)
+            return
+        position = 0
+        for queued in self.batches:
+            if not queued.has_sequence or _is_behind(queued, batch):
+                break
+            position += 1
+        self.batches.insert(position, batch)
 
 
-Delivery = asyncio.Future[RecordMetadata]
+class TopicQueues:
+    """A topic's partitions as a producer sees them.
 
+    Records without a key go to the `sticky` partition, until a batch's worth of bytes has gone there.
+    """
 
-@dataclass(slots=True)
-class ProducerBatch:
-    """Records of one partition that travel together. `data` is there once it is closed."""
+    __slots__ = ("name", "partitions", "partitions_count", "sticky", "sticky_bytes", "version")
 
-    topic_partition: TopicPartition
-    builder: BatchBuilder
-    created_at: float
-    deliveries: list[tuple[Delivery, int]] = field(default_factory=list[tuple[Delivery, int]])
-    data: bytearray | None = None
-    attempts: int = 0
-    not_before: float = 0.0
-    reserved_bytes: int = 0
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.version = -1
+        self.partitions: dict[int, PartitionQueue] = {}
+        self.partitions_count = 0
+        self.sticky: PartitionQueue | None = None
+        self.sticky_bytes = 0
 
-    def succeed(self, base_offset: int, log_append_time_ms: int) -> None:
-        """Tell every sender where its record is."""
-        topic, partition = self.topic_partition
-        for index, (delivery, timestamp) in enumerate(self.deliveries):
-            if not delivery.done():
-                offset = base_offset + index if base_offset >= 0 else -1
-                written = timestamp if log_append_time_ms == -1 else log_append_time_ms
-                delivery.set_result(RecordMetadata(topic, partition, offset, written))
-
-    def fail(self, error: Exception) -> None:
-        """Tell every sender that its record was not written, as far as is known."""
-        for delivery, _ in self.deliveries:
-            if not delivery.done():
-                delivery.set_exception(error)
+    def update(self, topic: TopicMetadata, version: int) -> None:
+        """Take what metadata says now; partitions only ever become more, unless the topic was created anew."""
+        self.version = version
+        self.partitions_count = len(topic.partitions)
+        for number in topic.partitions:
+            if number not in self.partitions:
+                self.partitions[number] = PartitionQueue(TopicPartition(self.name, number))
 
 
 class Accumulator:
-    """All batches of one producer that are not answered yet."""
+    """All batches of one producer that are not settled."""
 
-    def __init__(self, *, batch_bytes: int, linger_s: float, compression: Compression, level: int | None) -> None:
+    def __init__(
+        self,
+        memory: BufferMemory,
+        *,
+        batch_bytes: int,
+        linger_s: float,
+        compression: Compression,
+        level: int | None,
+        random: Random,
+        is_adaptive: bool,
+    ) -> None:
+        self.memory = memory
+        self.topics: dict[str, TopicQueues] = {}
+        self.active: dict[TopicPartition, PartitionQueue] = {}
+        """The queues that have batches."""
+        self.incomplete: dict[ProducerBatch, None] = {}
+        """What is not settled, oldest first: queued and on its way."""
+        self.is_hurried = False
+        """Nothing lingers: a transaction ends, or the producer does."""
+        self.compression = compression
+        self.level = level
         self._batch_bytes = batch_bytes
         self._linger_s = linger_s
-        self._compression = compression
-        self._level = level
-        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        self._in_flight: dict[TopicPartition, ProducerBatch] = {}
-        self.buffered_bytes = 0
-        self.flushes_count = 0
+        self._random = random
+        self._is_adaptive = is_adaptive
+        self._flushes: list[tuple[set[ProducerBatch], asyncio.Future[None]]] = []
 
-    def batches(self) -> Iterator[ProducerBatch]:
-        """Go through all batches, those on their way first."""
-        yield from self._in_flight.values()
-        for queue in self._queues.values():
-            yield from queue
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes up to which a batch is filled."""
+        return self._batch_bytes
 
-    def append(
-        self,
-        topic_partition: TopicPartition,
-        *,
-        timestamp: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[RecordHeader],
-        delivery: Delivery,
-        now: float,
-    ) -> tuple[bool, bool]:
-        """Put a record into its partition's last batch; say whether that began a batch, and whether one got full."""
-        size = record_size_bound(key, value, headers)
-        queue = self._queues.setdefault(topic_partition, deque())
-        batch = queue[-1] if queue else None
-        is_full = batch is not None and (batch.data is not None or batch.builder.size + size > self._batch_bytes)
-        is_new = batch is None or is_full
-        if batch is None or is_full:
-            builder = BatchBuilder(compression=self._compression, level=self._level)
-            batch = ProducerBatch(topic_partition, builder, now)
-            queue.append(batch)
-        batch.builder.append(timestamp, key, value, headers)
-        batch.deliveries.append((delivery, timestamp))
-        batch.reserved_bytes += size
-        self.buffered_bytes += size
-        return is_new, is_full or batch.builder.size >= self._batch_bytes
-
-    def ready(self, now: float) -> tuple[list[TopicPartition], float | None]:
-        """Give the partitions whose first batch can go now, and when to ask again for the others."""
-        ready: list[TopicPartition] = []
-        next_at: float | None = None
-        for topic_partition, queue in self._queues.items():
-            if topic_partition in self._in_flight:
-                continue
-            ready_at = self._ready_at(queue)
-            if ready_at <= now + _TIMER_MARGIN_S:
-                ready.append(topic_partition)
-            elif next_at is None or ready_at < next_at:
-                next_at = ready_at
-        return ready, next_at
-
-    def _ready_at(self, queue: deque[ProducerBatch]) -> float:
-        batch = queue[0]
-        if batch.attempts:
-            return batch.not_before
-        if self.flushes_count or len(queue) > 1 or batch.builder.size >= self._batch_bytes:
-            return batch.not_before
-        return max(batch.created_at + self._linger_s, batch.not_before)
-
-    def first(self, topic_partition: TopicPartition) -> ProducerBatch:
-        """Look at the batch that goes next."""
-        return self._queues[topic_partition][0]
-
-    def take(self, topic_partition: TopicPartition) -> ProducerBatch:
-        """Take the first batch of a partition on its way; nothing of the partition follows until it is settled."""
-        queue = self._queues[topic_partition]
-        batch = self._in_flight[topic_partition] = queue.popleft()
-        if not queue:
-            del self._queues[topic_partition]
+    def begin_batch(self, queue: PartitionQueue, *, now: float, reserved_bytes: int) -> ProducerBatch:
+        """Begin a batch behind the partition's others; the one before it takes no more records."""
+        builder = BatchBuilder(compression=self.compression, level=self.level, bytes_max=self._batch_bytes)
+        batch = ProducerBatch(queue.topic_partition, created_at=now, reserved_bytes=reserved_bytes, builder=builder)
+        self.add(queue, batch)
+        queue.open = batch
         return batch
 
-    def put_back(self, batch: ProducerBatch, *, not_before: float) -> None:
-        """Have a batch that is on its way tried again, before anything else of its partition."""
-        del self._in_flight[batch.topic_partition]
-        batch.not_before = not_before
-        self._queues.setdefault(batch.topic_partition, deque()).appendleft(batch)
+    def end_batch(self, queue: PartitionQueue) -> None:
+        """Let the open batch of a partition take no more records."""
+        batch, queue.open = queue.open, None
+        topic = self.topics.get(queue.topic_partition.topic)
+        if batch is not None and topic is not None and topic.sticky is queue:
+            topic.sticky_bytes += batch.size
+
+    def add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Queue a batch behind the others of its partition."""
+        self.end_batch(queue)
+        queue.batches.append(batch)
+        self.active[queue.topic_partition] = queue
+        self.incomplete[batch] = None
+
+    def sticky_queue(self, topic: TopicQueues, leaders: Iterable[int]) -> PartitionQueue:
+        """Give the partition for records without a key; another one once a batch's worth of bytes went to the last.
+
+        `leaders` are the partitions that somebody leads; all are possible where there are none.
+        """
+        sticky = topic.sticky
+        if sticky is None or topic.sticky_bytes >= self._batch_bytes:
+            numbers = list(leaders) or list(topic.partitions)
+            waiting_counts = {number: len(topic.partitions[number].batches) for number in numbers}
+            chosen = choose_partition(waiting_counts, self._random, is_adaptive=self._is_adaptive)
+            sticky = topic.sticky = topic.partitions[chosen]
+            topic.sticky_bytes = 0
+        return sticky
+
+    def ready_at(self, queue: PartitionQueue) -> float:
+        """Say when the first batch of a queue may go."""
+        batch = queue.batches[0]
+        may_linger = batch is queue.open and not (self.is_hurried or self._flushes or self.memory.is_waited_for)
+        return max(batch.created_at + self._linger_s, batch.not_before) if may_linger else batch.not_before
+
+    def take(self, queue: PartitionQueue) -> ProducerBatch:
+        """Take the first batch of a queue on its way, closed."""
+        batch = queue.batches.popleft()
+        if batch is queue.open:
+            self.end_batch(queue)
+        if not queue.batches:
+            self.active.pop(queue.topic_partition, None)
+        batch.close()
+        return batch
+
+    def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Queue a batch again that is to be tried again."""
+        queue.put_back(batch)
+        self.active[queue.topic_partition] = queue
+
+    def replace(self, queue: PartitionQueue, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
+        """Queue the parts of a batch that was taken, in its place."""
+        self.incomplete.pop(batch, None)
+        for part in reversed(parts):
+            self.incomplete[part] = None
+            self.put_back(queue, part)
+        for waited_for, _ in self._flushes:
+            if batch in waited_for:
+                waited_for.discard(batch)
+                waited_for.update(parts)
 
     def settle(self, batch: ProducerBatch) -> None:
-        """Forget a batch that is on its way: it was answered, or given up."""
-        del self._in_flight[batch.topic_partition]
-        self.buffered_bytes -= batch.reserved_bytes
+        """Forget a batch that is settled, and give its memory back."""
+        if batch not in self.incomplete:
+            return
+        del self.incomplete[batch]
+        self.memory.release(batch.reserved_bytes)
+        for waited_for, is_flushed in self._flushes:
+            waited_for.discard(batch)
+            if not waited_for and not is_flushed.done():
+                is_flushed.set_result(None)
 
-    def drop(self, topic_partition: TopicPartition) -> ProducerBatch:
-        """Forget the first batch of a partition, which is not on its way."""
-        batch = self.take(topic_partition)
-        self.settle(batch)
-        return batch
+    def queue_of(self, topic_partition: TopicPartition) -> PartitionQueue:
+        """Give a partition's queue."""
+        topic = self.topics.get(topic_partition.topic)
+        if topic is None:
+            topic = self.topics[topic_partition.topic] = TopicQueues(topic_partition.topic)
+        queue = topic.partitions.get(topic_partition.partition)
+        if queue is None:
+            queue = topic.partitions[topic_partition.partition] = PartitionQueue(topic_partition)
+        return queue
 
-    def drop_all(self) -> Iterator[ProducerBatch]:
-        """Forget every batch."""
-        for batch in list(self._in_flight.values()):
-            self.settle(batch)
-            yield batch
-        for topic_partition in list(self._queues):
-            while topic_partition in self._queues:
-                yield self.drop(topic_partition)
+    async def flushed(self) -> None:
+        """Let nothing linger, and wait until all that is here now is settled."""
+        if not self.incomplete:
+            return
+        entry = (set(self.incomplete), asyncio.get_running_loop().create_future())
+        self._flushes.append(entry)
+        try:
+            await entry[1]
+        finally:
+            self._flushes.remove(entry)
+
+    def drop_unsent(self) -> Iterator[ProducerBatch]:
+        """Take every batch out of its queue that was never sent; what is to be sent again stays."""
+        for queue in list(self.active.values()):
+            queue.open = None
+            yield from [batch for batch in queue.batches if not batch.attempts_count]
+            queue.batches = deque(batch for batch in queue.batches if batch.attempts_count)
+            if not queue.batches:
+                del self.active[queue.topic_partition]
+
+
+def _is_behind(queued: ProducerBatch, batch: ProducerBatch) -> bool:
+    return 0 < (queued.base_sequence - batch.base_sequence) & 0x7FFFFFFF < 1 << 30

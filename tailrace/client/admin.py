@@ -153,7 +153,7 @@ class Admin:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._timeout_ms = int(cluster.settings.request_timeout_ms * _BROKER_TIMEOUT_SHARE)
+        self._timeout_ms = int(cluster.config.request_timeout_ms * _BROKER_TIMEOUT_SHARE)
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> ClusterMetadata:
         """Give the metadata of some topics, or of all; each topic has its own error code."""

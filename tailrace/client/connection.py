@@ -1,22 +1,24 @@
 """One connection to one broker: which answer belongs to which request, in which version, and until when.
 
-Lives here: the negotiation of versions (ApiVersions), correlation, the limit of requests in flight, and timeouts. The
-bytes are `protocol`'s, the socket is `stream`'s. Answers come in the order of the requests, so a request that times out
-ends the connection: nothing behind it could be answered. Whoever waits then gets ConnectionLost, and whoever made the
-connection makes another. Brokers use it for their links to each other, too.
+Lives here: the negotiation of versions (ApiVersions), correlation, the limit of requests in flight, timeouts, and the
+pauses that a broker asks for (KIP-219). The bytes are `protocol`'s, the socket is `stream`'s, who the client is
+`security`'s. Answers come in the order of the requests, so a request that times out ends the connection: nothing behind
+it could be answered. Whoever waits then gets ConnectionLost, and whoever made the connection makes another. Brokers use
+it for their links to each other, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tailrace import __version__
+from tailrace.client.address import Address
 from tailrace.client.deadline import within
 from tailrace.client.errors import ClientError, ConnectionLost, RequestTimedOut, UnsupportedVersion
-from tailrace.client.settings import Address, ClientSettings
 from tailrace.client.stream import OpenStream, Stream, open_stream
 from tailrace.clock import Clock, TimerHandle
 from tailrace.protocol.api_keys import APIS, ApiKey
@@ -29,7 +31,22 @@ from tailrace.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-SOFTWARE_NAME = "tailrace"
+SOFTWARE_NAME: Final = "tailrace"
+REQUESTS_IN_FLIGHT_MAX: Final = 64
+"""How many requests wait for answers on one connection before `request` waits; the sender has a limit of its own."""
+RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A length prefix beyond this is no answer of a broker: fetch.max.bytes is a fifth of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSettings:
+    """What a connection goes by."""
+
+    client_id: str = SOFTWARE_NAME
+    request_timeout_ms: int = 30_000
+    setup_timeout_ms: int = 10_000
+    in_flight_max: int = REQUESTS_IN_FLIGHT_MAX
+    response_bytes_max: int = RESPONSE_BYTES_MAX
 
 
 @dataclass(slots=True)
@@ -47,8 +64,11 @@ class _Pending:
 class Connection:
     """A connection that is ready for requests; make one with `Connection.open`."""
 
-    def __init__(self, address: Address, *, settings: ClientSettings, clock: Clock) -> None:
+    def __init__(self, address: Address, *, settings: ConnectionSettings, clock: Clock) -> None:
         self.address = address
+        self.finalized_features: dict[str, int] = {}
+        """Features that the cluster has agreed on, with their levels: `transaction.version`, `group.version`."""
+        self.last_used_at = clock.monotonic()
         self._settings = settings
         self._clock = clock
         self._stream: Stream | None = None
@@ -57,19 +77,31 @@ class Connection:
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
         self._slots: deque[asyncio.Future[None]] = deque()
+        self._throttled_until = 0.0
         self._end: ClientError | None = None
 
     @classmethod
     async def open(
-        cls, address: Address, *, settings: ClientSettings, clock: Clock, connect: OpenStream = open_stream
+        cls,
+        address: Address,
+        *,
+        settings: ConnectionSettings,
+        clock: Clock,
+        connect: OpenStream = open_stream,
+        authenticate: Callable[[Connection], Awaitable[None]] | None = None,
     ) -> Connection:
-        """Connect, and agree on versions; ConnectionLost or RequestTimedOut where that fails."""
+        """Connect, agree on versions, authenticate.
+
+        ConnectionLost or RequestTimedOut where that fails, AuthenticationFailed where one side is not accepted.
+        """
         connection = cls(address, settings=settings, clock=clock)
-        timeout_ms = settings.socket_connection_setup_timeout_ms
+        timeout_ms = settings.setup_timeout_ms
         timed_out = ConnectionLost(f"cannot connect to {address}: no connection after {timeout_ms} ms")
         connection._stream = await within(clock, timeout_ms, connect(address, connection), timed_out)
         try:
             await connection._negotiate()
+            if authenticate is not None:
+                await authenticate(connection)
         except BaseException:
             connection.close()
             raise
@@ -84,6 +116,11 @@ class Connection:
     def in_flight_count(self) -> int:
         """How many requests wait for their answers."""
         return len(self._pending)
+
+    @property
+    def throttled_ms(self) -> float:
+        """How long the broker wants to be left alone; 0 where it does not."""
+        return max(0.0, (self._throttled_until - self._clock.monotonic()) * 1000) if self._throttled_until else 0.0
 
     def version_for(self, request_class: type[Message], version_max: int | None = None) -> int:
         """Give the latest version that both sides have, at most `version_max`, or raise UnsupportedVersion."""
@@ -113,28 +150,47 @@ class Connection:
 
         The timeout (request.timeout.ms, where none is given) begins when the request is written.
         """
-        version = self.version_for(type(message), version_max)
-        while len(self._pending) >= self._settings.in_flight_requests_max and self._end is None:
+        while self._throttled_until and (pause_ms := self.throttled_ms) > 0:
+            await self._clock.sleep(pause_ms)
+        while len(self._pending) >= self._settings.in_flight_max and self._end is None:
             slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._slots.append(slot)
             await slot
-        answer = self._send(message, response_class, version, timeout_ms)
+        answer = self.submit(message, response_class, timeout_ms=timeout_ms, version_max=version_max)
         await self._open_stream().writable()
         result: M = await answer
         return result
 
-    async def send_without_answer(self, message: Message, *, version_max: int | None = None) -> None:
+    def submit(
+        self,
+        message: Message,
+        response_class: type[M],
+        *,
+        timeout_ms: int | None = None,
+        version_max: int | None = None,
+    ) -> asyncio.Future[M]:
+        """Send a request now, whatever is in flight, and give the future of its answer."""
+        version = self.version_for(type(message), version_max)
+        correlation_id = self._write(message, version)
+        answer: asyncio.Future[M] = asyncio.get_running_loop().create_future()
+        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        header_version = APIS[ApiKey(message.api_key or 0)].response_header_version(version)
+        pending = _Pending(correlation_id, response_class, version, header_version, answer, None)
+        pending.timer = self._clock.call_later(timeout_ms, lambda: self._expire(pending, timeout_ms))
+        self._pending.append(pending)
+        return answer
+
+    def submit_without_answer(self, message: Message, *, version_max: int | None = None) -> None:
         """Send a request that brokers do not answer: a Produce with acks=0."""
         self._write(message, self.version_for(type(message), version_max))
+
+    async def writable(self) -> None:
+        """Wait while more is written than the network takes; ConnectionLost where it is gone."""
         await self._open_stream().writable()
 
     def close(self) -> None:
         """Close the connection; who waits for an answer gets ConnectionLost."""
-        self._finish(ConnectionLost(f"the connection to {self.address} was closed"))
-
-    def writable(self) -> memoryview:
-        """Give the stream memory to receive into."""
-        return self._frames.writable()
+        self._finish(ConnectionLost(f"the connection to {self.address} was closed"), is_orderly=True)
 
     def received(self, count: int) -> None:
         """Take what the stream received, and give the answers in it to those who wait."""
@@ -150,39 +206,34 @@ class Connection:
         reason = f": {error}" if error else " by the broker"
         self._finish(ConnectionLost(f"the connection to {self.address} was ended{reason}"))
 
+    def receive_buffer(self) -> memoryview:
+        """Give the stream memory to receive into."""
+        return self._frames.writable()
+
     async def _negotiate(self) -> None:
         """Ask for the versions of all APIs.
 
         A broker that does not have our version of the question answers in version 0, with the error and its versions.
         """
+        first, last = ApiVersionsRequest.versions.first, ApiVersionsRequest.versions.last
+        self._versions = {int(ApiKey.API_VERSIONS): (first, last)}
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-        version = ApiVersionsRequest.versions.last
-        response = await self._send(request, ApiVersionsResponse, version, None)
+        response = await self.submit(request, ApiVersionsResponse)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             served = [entry.max_version for entry in response.api_keys if entry.api_key == ApiVersionsRequest.api_key]
-            version = min(version - 1, max(served, default=0))
-            response = await self._send(request, ApiVersionsResponse, version, None)
+            version = min(last - 1, max(served, default=0))
+            response = await self.submit(request, ApiVersionsResponse, version_max=version)
         if response.error_code:
             raise UnsupportedVersion(f"{self.address} answers ApiVersions with error {response.error_code}")
         self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
-
-    def _send(
-        self, message: Message, response_class: type[M], version: int, timeout_ms: int | None
-    ) -> asyncio.Future[M]:
-        correlation_id = self._write(message, version)
-        answer: asyncio.Future[M] = asyncio.get_running_loop().create_future()
-        timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
-        header_version = APIS[ApiKey(message.api_key or 0)].response_header_version(version)
-        pending = _Pending(correlation_id, response_class, version, header_version, answer, None)
-        pending.timer = self._clock.call_later(timeout_ms, lambda: self._expire(pending, timeout_ms))
-        self._pending.append(pending)
-        return answer
+        self.finalized_features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     def _write(self, message: Message, version: int) -> int:
         stream = self._open_stream()
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         client_id = self._settings.client_id
         stream.write(encode_request(message, version, correlation_id=correlation_id, client_id=client_id))
+        self.last_used_at = self._clock.monotonic()
         return correlation_id
 
     def _open_stream(self) -> Stream:
@@ -195,20 +246,21 @@ class Connection:
         """Give one answer to who waits for it, which is the one who has waited longest."""
         if not self._pending:
             raise MalformedFrame("an answer to no request")
-        pending = self._pending.popleft()
-        try:
-            correlation_id, position = read_response_header(frame, pending.header_version)
-            if correlation_id != pending.correlation_id:
-                raise MalformedFrame(f"correlation id {correlation_id}, where {pending.correlation_id} was expected")
-            response = _decode(pending, frame, position)
-        except MalformedFrame:
-            self._pending.appendleft(pending)
-            raise
+        pending = self._pending[0]
+        correlation_id, position = read_response_header(frame, pending.header_version)
+        if correlation_id != pending.correlation_id:
+            raise MalformedFrame(f"correlation id {correlation_id}, where {pending.correlation_id} was expected")
+        response = _decode(pending, frame, position)
+        self._pending.popleft()
+        throttle_time_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_time_ms > 0:
+            self._throttled_until = self._clock.monotonic() + throttle_time_ms / 1000
         if pending.timer is not None:
             pending.timer.cancel()
         if not pending.answer.done():
             pending.answer.set_result(response)
-        self._free_slot()
+        if self._slots:
+            self._free_slot()
 
     def _expire(self, pending: _Pending, timeout_ms: int) -> None:
         """End the connection, because the oldest request is not answered in its time."""
@@ -218,13 +270,16 @@ class Connection:
             )
         self._finish(ConnectionLost(f"{self.address} did not answer another request in time"))
 
-    def _finish(self, error: ClientError) -> None:
+    def _finish(self, error: ClientError, *, is_orderly: bool = False) -> None:
         """End the connection once, and tell everybody."""
         if self._end is not None:
             return
         self._end = error
         if self._stream is not None:
-            self._stream.close()
+            if is_orderly:
+                self._stream.close()
+            else:
+                self._stream.abort()
         while self._pending:
             pending = self._pending.popleft()
             if pending.timer is not None:

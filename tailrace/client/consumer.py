@@ -179,7 +179,7 @@ class Consumer:
         """Give the time until a partition that failed may be tried again."""
         now = self._cluster.clock.monotonic()
         waits = [state.not_before - now for state in self._partitions.values() if state.not_before > now]
-        return max(min(waits) * 1000, _PAUSE_MS_MIN) if waits else float(self._cluster.settings.request_timeout_ms)
+        return max(min(waits) * 1000, _PAUSE_MS_MIN) if waits else float(self._cluster.config.request_timeout_ms)
 
     def _start_fetches(self) -> None:
         """Fetch what there is room for, from each leader that no fetch is under way to."""
@@ -287,7 +287,7 @@ class Consumer:
             else:
                 self.seek(key, self._settings.auto_offset_reset)
         elif is_retriable(error):
-            settings = self._cluster.settings
+            settings = self._cluster.config
             pause_ms = min(settings.retry_backoff_ms * 2 ** min(state.attempts, 10), settings.retry_backoff_max_ms)
             state.attempts += 1
             state.not_before = self._cluster.clock.monotonic() + pause_ms / 1000

@@ -8,8 +8,8 @@ from random import Random
 from typing import TypeVar
 
 from tailrace.client.errors import OperationTimedOut
-from tailrace.client.settings import ClientSettings
 from tailrace.clock import Clock
+from tailrace.settings.client_config import ClientConfig
 
 T = TypeVar("T")
 
@@ -42,14 +42,14 @@ async def within(clock: Clock, timeout_ms: float, awaitable: Awaitable[T], timed
 class Backoff:
     """The pauses between the attempts of one operation: doubling, spread, and over when its time is."""
 
-    def __init__(self, clock: Clock, settings: ClientSettings, random: Random, *, timeout_ms: int, what: str) -> None:
+    def __init__(self, clock: Clock, config: ClientConfig, random: Random, *, timeout_ms: int, what: str) -> None:
         self._clock = clock
         self._random = random
         self._what = what
         self._timeout_ms = timeout_ms
         self._deadline = clock.monotonic() + timeout_ms / 1000
-        self._pause_ms = float(settings.retry_backoff_ms)
-        self._pause_ms_max = float(settings.retry_backoff_max_ms)
+        self._pause_ms = float(config.retry_backoff_ms)
+        self._pause_ms_max = float(config.retry_backoff_max_ms)
 
     async def pause(self, error: Exception) -> None:
         """Wait before the next attempt; OperationTimedOut, caused by `error`, where there is no time for one."""

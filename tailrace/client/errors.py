@@ -1,6 +1,12 @@
-"""What goes wrong between a client and its brokers. An answer that carries an error code is protocol's ApiError.
+"""What goes wrong for a client, by what one can do about it.
 
-`is_retriable` tells both kinds apart from those that the same request can only meet again.
+    ClientError ─┬─ RetriableError     the same call may succeed later; the client has tried that already, in its time
+                 ├─ AbortableError     the transaction has to be aborted; then the producer goes on
+                 ├─ FatalError         this producer or consumer is of no more use; close it
+                 └─ BrokerError        an answer with an error code (protocol's ApiError); retriable ones are both
+
+Whoever catches ClientError has caught all that the client raises about the cluster. What is wrong with a call itself is
+a ValueError, TypeError or ConfigError; what cannot be done in the present state is InvalidState.
 """
 
 from __future__ import annotations
@@ -10,14 +16,46 @@ from tailrace.protocol.errors import ApiError
 
 
 class ClientError(Exception):
-    """Anything that a client raises itself."""
+    """Anything that a client raises about the cluster, or about itself."""
 
 
-class ConnectionLost(ClientError):
+class RetriableError(ClientError):
+    """The same call may succeed when it is made again."""
+
+
+class AbortableError(ClientError):
+    """The transaction cannot be committed; abort it, and the producer can be used again. The cause says why."""
+
+
+class FatalError(ClientError):
+    """The client cannot be used any more and has to be closed. The cause says why."""
+
+
+class BrokerError(ClientError, ApiError):
+    """A broker's answer that is an error; `code` says which."""
+
+
+class RetriableBrokerError(BrokerError, RetriableError):
+    """A broker's answer that may be another one later."""
+
+
+class AuthorizationFailed(BrokerError):
+    """The cluster does not allow this to the client's user."""
+
+
+class ProducerFenced(FatalError):
+    """Another producer with the same transactional id has begun to work, and this one must not go on."""
+
+
+class AuthenticationFailed(ClientError):
+    """One side could not prove who it is: a certificate or a password was not accepted."""
+
+
+class ConnectionLost(RetriableError):
     """The connection could not be made, or ended before the answer came."""
 
 
-class RequestTimedOut(ClientError):
+class RequestTimedOut(RetriableError):
     """The broker did not answer within request.timeout.ms; the connection is closed, for answers come in order."""
 
 
@@ -25,31 +63,54 @@ class UnsupportedVersion(ClientError):
     """Client and broker have no version of an API in common, or none that carries what was asked for."""
 
 
-class NoBrokerAvailable(ClientError):
+class NoBrokerAvailable(RetriableError):
     """None of the brokers that are known could be reached."""
 
 
-class OperationTimedOut(ClientError):
+class OperationTimedOut(RetriableError):
     """The operation was tried again and again until its time was over; the last error is its cause."""
+
+
+class BufferExhausted(OperationTimedOut):
+    """The producer's buffer.memory was full for max.block.ms."""
 
 
 class ClientClosed(ClientError):
     """The producer or consumer was closed before the operation was done."""
 
 
+class InvalidState(ClientError):
+    """What was asked for cannot be done now: a commit without a transaction, two tasks in one consumer."""
+
+
 class RecordTooLarge(ClientError):
-    """A record is larger than max.request.size allows."""
+    """A record is larger than max.request.size or buffer.memory allows."""
 
 
 class NoOffsetForPartition(ClientError):
     """A partition has no position, and auto.offset.reset is none."""
 
 
+class SerializationFailed(ClientError):
+    """A key or value could not be turned into bytes, or back; the serializer's own error is its cause."""
+
+
+_AUTHORIZATION = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    }
+)
+
+
 def is_retriable(error: BaseException) -> bool:
     """Whether the same operation may succeed when it is tried again."""
     if isinstance(error, ApiError):
         return error.code.is_retriable
-    return isinstance(error, ConnectionLost | RequestTimedOut | NoBrokerAvailable)
+    return isinstance(error, RetriableError)
 
 
 def calls_for_metadata(error: BaseException) -> bool:
@@ -59,9 +120,16 @@ def calls_for_metadata(error: BaseException) -> bool:
     return isinstance(error, ConnectionLost | RequestTimedOut | NoBrokerAvailable)
 
 
-def error_of(code: int, message: str | None = None) -> ApiError | None:
+def broker_error(code: ErrorCode, message: str | None = None) -> BrokerError:
+    """Make the exception for an error code."""
+    if code in _AUTHORIZATION:
+        return AuthorizationFailed(code, message or "")
+    return (RetriableBrokerError if code.is_retriable else BrokerError)(code, message or "")
+
+
+def error_of(code: int, message: str | None = None) -> BrokerError | None:
     """Turn an error code of a response into an exception, or None for no error."""
-    return ApiError(known_code(code), message or "") if code else None
+    return broker_error(known_code(code), message) if code else None
 
 
 def known_code(code: int) -> ErrorCode:
@@ -73,6 +141,6 @@ def known_code(code: int) -> ErrorCode:
 
 
 def raise_for_code(code: int, message: str | None = None) -> None:
-    """Raise ApiError unless the code is NONE."""
+    """Raise BrokerError unless the code is NONE."""
     if code:
-        raise ApiError(known_code(code), message or "")
+        raise broker_error(known_code(code), message)

@@ -82,7 +82,7 @@ async def _ask(
         replica_id=-1,
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()],
-        timeout_ms=cluster.settings.request_timeout_ms,
+        timeout_ms=cluster.config.request_timeout_ms,
     )
     connection = await cluster.connection_to(node_id)
     response = await connection.request(request, ListOffsetsResponse)

@@ -1,88 +1,149 @@
 """A producer: takes records, fills batches, and says where each record went.
 
-    async with Producer(cluster, ProducerSettings(compression=Compression.LZ4)) as producer:
+    async with Producer(bootstrap_servers="localhost:9092", compression_type="lz4") as producer:
         delivery = await producer.send("flights", b"value", key=b"key")
         metadata = await delivery
 
-`send` returns once the record is in a batch, and waits while the buffer is full; the future it gives is done when the
+`send` returns once the record is in a batch, and waits while the buffer is full; the delivery it gives is done when the
 brokers have answered. Records of one partition stay in order. Idempotent by default: a retry never writes a record
 twice. How batches travel is `sender`'s business.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from random import Random
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar, Unpack, overload
 
-from tailrace.client.accumulator import Accumulator, Delivery, RecordMetadata
+from tailrace.client.accumulator import Accumulator, TopicQueues
+from tailrace.client.appender import RecordAppender
+from tailrace.client.buffer_memory import BufferMemory
 from tailrace.client.cluster import Cluster
-from tailrace.client.errors import ClientClosed, RecordTooLarge
-from tailrace.client.partitioner import Partitioner
+from tailrace.client.deadline import within
+from tailrace.client.delivery import Delivery, RecordMetadata
+from tailrace.client.errors import ClientClosed, ClientError, FatalError, OperationTimedOut, SerializationFailed
+from tailrace.client.interceptors import Interceptors, ProducerInterceptor, ProducerRecord
+from tailrace.client.metadata import PartitionMetadata
+from tailrace.client.partitioner import KeyHashes, Partitioner
+from tailrace.client.producer_identity import ProducerIdentity
 from tailrace.client.sender import Sender
-from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.errors import ApiError
+from tailrace.client.sequences import Sequences
 from tailrace.protocol.records.compression import Compression
 from tailrace.protocol.records.record import RecordHeader
-from tailrace.protocol.records.writer import record_size_bound
-from tailrace.protocol.topic_partition import TopicPartition
+from tailrace.settings.client.producer import ProducerOptions
+from tailrace.settings.client_config import ProducerConfig
 
-__all__ = ["Producer", "ProducerSettings", "RecordMetadata"]
+__all__ = ["Delivery", "Producer", "ProducerConfig", "RecordMetadata"]
 
-ACKS_ALL = -1
+K = TypeVar("K")
+V = TypeVar("V")
+Keys = TypeVar("Keys")
+Values = TypeVar("Values")
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSettings:
-    """What a producer is told, with the defaults of Kafka 4.1's Java producer."""
-
-    acks: int = ACKS_ALL
-    enable_idempotence: bool = True
-    compression: Compression = Compression.NONE
-    compression_level: int | None = None
-    batch_size: int = 16_384
-    linger_ms: float = 5
-    max_request_size: int = 1_048_576
-    buffer_memory: int = 32 * 1024 * 1024
-    delivery_timeout_ms: int = 120_000
-    max_block_ms: int = 60_000
-    max_in_flight_requests_per_connection: int = 5
-
-    def __post_init__(self) -> None:
-        if self.acks not in (-1, 0, 1):
-            raise ValueError(f"acks is -1 (all), 0 or 1, not {self.acks}")
-        if self.enable_idempotence and self.acks != ACKS_ALL:
-            raise ValueError(f"idempotence needs acks=all, not acks={self.acks}")
+_log = logging.getLogger("tailrace.client")
+_numbers = itertools.count(1)
 
 
-class Producer:
-    """Writes records to the cluster that `cluster` is connected to."""
+class Producer(Generic[K, V]):
+    """Writes records to a cluster: the one at `bootstrap_servers`, or one that is connected to already.
+
+    Options have Kafka's names with `_` for `.`, and Kafka's defaults; times are milliseconds, sizes bytes. Without
+    serializers keys and values are bytes. A producer belongs to one event loop.
+    """
+
+    @overload
+    def __init__(
+        self: Producer[bytes, bytes],
+        config: ProducerConfig | None = None,
+        *,
+        partitioner: Partitioner | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[bytes, Values],
+        config: ProducerConfig | None = None,
+        *,
+        value_serializer: Callable[[Values], bytes | None],
+        partitioner: Partitioner | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Producer[Keys, bytes],
+        config: ProducerConfig | None = None,
+        *,
+        key_serializer: Callable[[Keys], bytes | None],
+        partitioner: Partitioner | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        config: ProducerConfig | None = None,
+        *,
+        key_serializer: Callable[[K], bytes | None],
+        value_serializer: Callable[[V], bytes | None],
+        partitioner: Partitioner | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None: ...
 
     def __init__(
-        self, cluster: Cluster, settings: ProducerSettings | None = None, *, random: Random | None = None
+        self,
+        config: ProducerConfig | None = None,
+        *,
+        key_serializer: Callable[..., bytes | None] | None = None,
+        value_serializer: Callable[..., bytes | None] | None = None,
+        partitioner: Partitioner | None = None,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> None:
+        self.config = config = _merge(config, options)
+        self._owned: Cluster | None = None
+        if cluster is None:
+            cluster = self._owned = Cluster(config, name=_default_name(config))
         self._cluster = cluster
-        self._settings = settings = ProducerSettings() if settings is None else settings
-        self._accumulator = Accumulator(
-            batch_bytes=settings.batch_size,
-            linger_s=settings.linger_ms / 1000,
-            compression=settings.compression,
-            level=settings.compression_level,
-        )
-        self._partitioner = Partitioner(Random() if random is None else random)  # spreads load, nothing secret
+        self._key_serializer = key_serializer
+        self._value_serializer = value_serializer
+        self._interceptors = Interceptors(interceptors) if interceptors else None
+        self._time_ms = cluster.clock.time_ms
+        self._accumulator = _make_accumulator(config, cluster)
+        sequences = Sequences() if config.is_idempotent else None
         self._sender = Sender(
             cluster,
             self._accumulator,
-            acks=settings.acks,
-            is_idempotent=settings.enable_idempotence,
-            delivery_timeout_ms=settings.delivery_timeout_ms,
-            request_bytes_max=settings.max_request_size,
-            in_flight_max=settings.max_in_flight_requests_per_connection,
+            config,
+            sequences=sequences,
+            gate=None,
+            needs_id=self._ask_for_id,
+            failed=self._fail,
         )
+        self._identity = None
+        if sequences is not None:
+            self._identity = ProducerIdentity(cluster, sequences, self._sender.wake, self._fail)
+        cluster.listeners.append(self._sender.wake)
+        self._hashes = KeyHashes()
+        self._appender = RecordAppender(cluster, self._accumulator, self._sender, config, self._hashes, partitioner)
+        is_plain = key_serializer is None and value_serializer is None and not interceptors
+        self._is_plain = is_plain and partitioner is None and not config.partitioner_ignore_keys
+        self._topics: dict[str, TopicQueues] = self._accumulator.topics
+        """Where `send` looks first; empty while no records are taken, so that it comes to where the reason is told."""
         self._is_closed = False
 
-    async def __aenter__(self) -> Producer:
+    async def __aenter__(self) -> Producer[K, V]:
         return self
 
     async def __aexit__(self, error_type: type[BaseException] | None, *_: object) -> None:
@@ -91,69 +152,159 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: V | None,
         *,
-        key: bytes | None = None,
-        partition: int | None = None,
+        key: K | None = None,
         headers: Sequence[RecordHeader] = (),
+        partition: int | None = None,
         timestamp_ms: int | None = None,
+        on_delivery: Callable[[Delivery], object] | None = None,
     ) -> Delivery:
-        """Put a record into a batch; the future is done when it is written, or why it is not."""
-        size = record_size_bound(key, value, headers)
-        if size > self._settings.max_request_size:
-            raise RecordTooLarge(
-                f"a record of {size} bytes is larger than max.request.size, {self._settings.max_request_size}"
-            )
-        if not self._cluster.is_fresh(topic):
-            await self._cluster.retrying(
-                f"looking for topic {topic}",
-                lambda: self._cluster.topic(topic, allow_auto_topic_creation=True),
-                timeout_ms=self._settings.max_block_ms,
-            )
-        chosen = self._choose_partition(topic, partition, key)
-        while self._accumulator.buffered_bytes + size > self._settings.buffer_memory and not self._is_closed:
-            await self._sender.room()
-        if self._is_closed:
-            raise ClientClosed("the producer is closed")
-        delivery: Delivery = asyncio.get_running_loop().create_future()
-        is_new, is_full = self._accumulator.append(
-            chosen,
-            timestamp=self._cluster.clock.time_ms() if timestamp_ms is None else timestamp_ms,
-            key=key,
-            value=value,
-            headers=headers,
-            delivery=delivery,
-            now=self._cluster.clock.monotonic(),
-        )
-        if is_full and key is None and partition is None:
-            self._partitioner.batch_filled(topic, chosen.partition)
-        if is_new or is_full:
-            self._sender.wake()
+        """Put a record into a batch, and give the delivery, which is done when the record is written or given up.
+
+        Waits for the topic's metadata and for room in the buffer, together at most max.block.ms: then OperationTimedOut
+        (BufferExhausted). RecordTooLarge and other errors of the record are raised here, those of its way by the
+        delivery. `on_delivery` is called with the delivery when it is done.
+        """
+        timestamp = self._time_ms() if timestamp_ms is None else timestamp_ms
+        delivery: Delivery | None = None
+        if self._is_plain and (queues := self._topics.get(topic)) is not None:
+            # Nearly every record finds an open batch here; the rest of this function's cost is Python's own.
+            if partition is not None:
+                queue = queues.partitions.get(partition)
+            elif key is None:
+                queue = queues.sticky
+            else:
+                number = self._hashes.partition_of(key, queues.partitions_count)  # type: ignore[arg-type]
+                queue = queues.partitions.get(number)
+            if queue is not None and (batch := queue.open) is not None:
+                builder = batch.builder
+                assert builder is not None, "an open batch has its builder"
+                if builder.try_append(timestamp, key, value, headers):  # type: ignore[arg-type]
+                    delivery = Delivery(batch, builder.records_count - 1, timestamp)
+        if delivery is None:
+            delivery = await self._send_slowly(ProducerRecord(topic, value, key, headers, partition, timestamp))
+        if on_delivery is not None:
+            delivery.add_done_callback(on_delivery)
         return delivery
 
     async def flush(self) -> None:
-        """Send everything now, and wait until it is answered or given up."""
-        await self._sender.flush()
+        """Send everything now, without lingering, and wait until it is written or given up."""
+        self._sender.wake()
+        await self._accumulator.flushed()
 
-    async def close(self, *, flush: bool = True) -> None:
-        """Flush, unless told not to, and stop; records that were not sent fail with ClientClosed."""
+    async def partitions_for(self, topic: str) -> list[PartitionMetadata]:
+        """Give a topic's partitions, waiting for metadata at most max.block.ms."""
+        await self._appender.topic(topic, self.config.max_block_ms)
+        return list(self._cluster.known.topics[topic].partitions.values())
+
+    async def close(self, *, flush: bool = True, timeout_ms: float | None = None) -> None:
+        """Flush, unless told not to, and stop; records that were not acknowledged fail with ClientClosed.
+
+        Flushing ends with the last record's delivery timeout, or after `timeout_ms`: then OperationTimedOut is raised.
+        """
         if self._is_closed:
             return
         self._is_closed = True
+        self._refuse(ClientClosed("the producer is closed"))
         try:
             if flush:
-                await self._sender.flush()
+                await self._flush_in(timeout_ms)
         finally:
-            await self._sender.close()
+            await self._stop()
 
-    def _choose_partition(self, topic: str, partition: int | None, key: bytes | None) -> TopicPartition:
-        partitions = self._cluster.known.topics[topic].partitions
-        if partition is None:
-            available = [number for number, known in partitions.items() if known.leader_id >= 0]
-            partition = self._partitioner.choose(topic, key, len(partitions), available)
-        elif partition not in partitions:
-            raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic} has partitions 0 to {len(partitions) - 1}, not {partition}",
+    async def _flush_in(self, timeout_ms: float | None) -> None:
+        if timeout_ms is None:
+            await self.flush()
+        else:
+            timed_out = OperationTimedOut(
+                f"records were not acknowledged {timeout_ms:g} ms after the producer was closed"
             )
-        return TopicPartition(topic, partition)
+            await within(self._cluster.clock, timeout_ms, self.flush(), timed_out)
+
+    async def _stop(self) -> None:
+        self._cluster.listeners.remove(self._sender.wake)
+        self._accumulator.memory.close()
+        self._sender.close()
+        if self._identity is not None:
+            await self._identity.close()
+        if self._interceptors is not None:
+            self._interceptors.close()
+        if self._owned is not None:
+            await self._owned.close()
+
+    async def _send_slowly(self, record: ProducerRecord) -> Delivery:
+        """Send a record that has to be converted, or needs a new batch."""
+        interceptors = self._interceptors
+        if interceptors is None:
+            return await self._convert_and_append(record)
+        record = interceptors.on_send(record)
+        try:
+            delivery = await self._convert_and_append(record)
+        except ClientError as error:
+            interceptors.on_acknowledgement(None, error)
+            raise
+        delivery.add_done_callback(self._tell_interceptors)
+        return delivery
+
+    async def _convert_and_append(self, record: ProducerRecord) -> Delivery:
+        key = _serialize(self._key_serializer, record.key, "key", record.topic)
+        value = _serialize(self._value_serializer, record.value, "value", record.topic)
+        timestamp = self._time_ms() if record.timestamp_ms is None else record.timestamp_ms
+        return await self._appender.append(record.topic, value, key, record.headers, record.partition, timestamp)
+
+    def _tell_interceptors(self, delivery: Delivery) -> None:
+        error = delivery.exception()
+        if self._interceptors is not None:
+            self._interceptors.on_acknowledgement(delivery.result() if error is None else None, error)
+
+    def _ask_for_id(self) -> None:
+        if self._identity is not None:
+            self._identity.ask()
+
+    def _fail(self, error: FatalError) -> None:
+        """Take no more records, and give up those that were taken."""
+        _log.error("%s: %s", self._cluster.client_id, error)
+        self._refuse(error)
+        self._sender.abort_unsent(error)
+
+    def _refuse(self, error: ClientError) -> None:
+        if self._appender.refusal is None:
+            self._appender.refusal = error
+        self._topics = {}
+
+
+def _make_accumulator(config: ProducerConfig, cluster: Cluster) -> Accumulator:
+    return Accumulator(
+        BufferMemory(config.buffer_memory, cluster.clock),
+        batch_bytes=min(config.batch_size, config.max_request_size),
+        linger_s=config.linger_ms / 1000,
+        compression=Compression.parse(config.compression_type),
+        level=config.compression_level,
+        random=cluster.random,
+        is_adaptive=config.partitioner_adaptive_partitioning_enable,
+    )
+
+
+def _merge(config: ProducerConfig | None, options: ProducerOptions) -> ProducerConfig:
+    if config is not None and not options:
+        return config
+    return ProducerConfig({**(config.given if config is not None else {}), **options})
+
+
+def _default_name(config: ProducerConfig) -> str:
+    return f"tailrace-producer-{config.transactional_id or next(_numbers)}"
+
+
+def _serialize(serializer: Callable[..., bytes | None] | None, given: object, what: str, topic: str) -> bytes | None:
+    """Make bytes of a key or value; SerializationFailed where that cannot be done."""
+    if serializer is not None and given is not None:
+        try:
+            given = serializer(given)
+        except Exception as error:  # a user's function may raise anything
+            raise SerializationFailed(f"the {what} of a record for {topic} was not serialized: {error}") from error
+    if given is None or isinstance(given, bytes | bytearray):
+        return given  # type: ignore[return-value]  # whoever gives a bytearray does not change it before it is copied here
+    raise TypeError(
+        f"the {what} of a record for {topic} is {type(given).__name__}, not bytes; give a {what}_serializer"
+    )

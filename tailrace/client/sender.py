@@ -1,303 +1,418 @@
-"""How a producer's batches travel: to which broker, in which request, how often, and under which producer id.
+"""How a producer's batches travel: to which broker, in which request, when, and how often.
 
-One task decides what can go; each request is a task of its own, at most `in_flight_max` to a broker. A batch that fails
-for a reason that may pass is put back and tried again until its delivery timeout. The sequence number is given when a
-batch is first taken and stays with it. When a batch is given up, brokers would refuse what follows it in sequence; so
-the producer asks for a new id, and sequences begin anew.
+Everything happens in `run`, which is called soon after something has changed: a batch is full, an answer came, a timer
+rang. It decides what can go and sends it, without waiting for anything. Answers are settled one batch at a time: what
+may succeed later is queued again until its delivery timeout, what is too large is split, the rest fails. Which numbers
+a batch carries is `sequences`', which partitions a transaction has is `transactions`'.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Protocol
 
-from tailrace.client.accumulator import Accumulator, ProducerBatch
+from tailrace.client.accumulator import TIMER_MARGIN_S, Accumulator, PartitionQueue
 from tailrace.client.cluster import Cluster
+from tailrace.client.connection import Connection
+from tailrace.client.deadline import JITTER
 from tailrace.client.errors import (
+    BrokerError,
     ClientClosed,
     ClientError,
+    ConnectionLost,
+    FatalError,
     OperationTimedOut,
     calls_for_metadata,
     is_retriable,
-    known_code,
-    raise_for_code,
 )
 from tailrace.client.metadata import Leader
+from tailrace.client.produce_request import Sent, error_in, find_answers, make_request, nodes_in, record_errors_in
+from tailrace.client.producer_batch import ProducerBatch
+from tailrace.client.sequences import Sequences
 from tailrace.clock import TimerHandle
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.errors import ApiError
-from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from tailrace.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from tailrace.protocol.records.batch_header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from tailrace.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from tailrace.protocol.topic_partition import TopicPartition
-from tailrace.protocol.uuid import ZERO_UUID
+from tailrace.settings.client_config import ProducerConfig
 
-_NAMES_VERSION_MAX = 12
-"""The last version of Produce that names topics; from 13 on it has their ids."""
-_SEQUENCE_MASK = 0x7FFFFFFF
+_DOUBLINGS_MAX: Final = 20
+
+_log = logging.getLogger("tailrace.client")
+
+
+class TransactionGate(Protocol):
+    """What a sender asks of the transaction that its batches belong to."""
+
+    def may_send(self, topic_partition: TopicPartition) -> bool:
+        """Whether the partition is in the transaction, so that batches for it can go."""
+        ...
+
+    def produce_version_max(self, version_max: int | None) -> int | None:
+        """Say which version a request may have at most, given what it may have without a transaction."""
+        ...
+
+    def batch_failed(self, error: ClientError) -> None:
+        """Take notice that records of the transaction were not written."""
+        ...
 
 
 class Sender:
-    """Sends the batches of one accumulator."""
+    """Sends the batches of one accumulator.
+
+    `sequences` is None where the producer is not idempotent, `gate` where it is not transactional. `needs_id` is called
+    when a producer id has to be asked for, `failed` when the producer can't go on at all.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
         accumulator: Accumulator,
+        config: ProducerConfig,
         *,
-        acks: int,
-        is_idempotent: bool,
-        delivery_timeout_ms: int,
-        request_bytes_max: int,
-        in_flight_max: int,
+        sequences: Sequences | None,
+        gate: TransactionGate | None,
+        needs_id: Callable[[], None],
+        failed: Callable[[FatalError], None],
     ) -> None:
         self._cluster = cluster
+        self._clock = cluster.clock
         self._accumulator = accumulator
-        self._acks = acks
-        self._is_idempotent = is_idempotent
-        self._delivery_timeout_ms = delivery_timeout_ms
-        self._request_bytes_max = request_bytes_max
-        self._in_flight_max = in_flight_max
-        self._producer: tuple[int, int] | None = None
-        self._sequences: dict[TopicPartition, int] = {}
-        self._requests: dict[int, set[asyncio.Task[None]]] = defaultdict(set)
-        self._run_task: asyncio.Task[None] | None = None
-        self._woken = asyncio.Event()
+        self._config = config
+        self._acks = config.required_acks
+        self._in_flight_max = config.max_in_flight_requests_per_connection
+        self._delivery_timeout_s = config.delivery_timeout_ms / 1000
+        self._sequences = sequences
+        self._gate = gate
+        self._needs_id = needs_id
+        self._failed = failed
+        self._on_wire: dict[ProducerBatch, None] = {}
+        self._requests_count: dict[int, int] = defaultdict(int)
+        self._next_expiry = float("inf")
+        self._is_scheduled = False
+        self._is_closed = False
         self._timer: TimerHandle | None = None
-        self._waiting: list[asyncio.Future[None]] = []
+        self._timer_at = 0.0
+        self._writes: set[asyncio.Task[None]] = set()
 
     def wake(self) -> None:
-        """Have a look at what can be sent."""
-        if self._run_task is None:
-            self._run_task = asyncio.create_task(self._run())
-        self._woken.set()
+        """Have a look soon at what can be sent."""
+        if not self._is_scheduled and not self._is_closed:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self.run)
 
-    async def room(self) -> None:
-        """Wait until a batch has left the buffer."""
-        self.wake()
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiting)
-        await waiting
-
-    async def flush(self) -> None:
-        """Send what is there now without waiting for batches to fill, and wait until it is settled."""
-        last = [batch.deliveries[-1][0] for batch in self._accumulator.batches()]
-        if not last:
+    def run(self) -> None:
+        """Send what can be sent now, and set the timer for what cannot."""
+        self._is_scheduled = False
+        if self._is_closed:
             return
-        self._accumulator.flushes_count += 1
-        self.wake()
-        try:
-            await asyncio.wait(last)
-        finally:
-            self._accumulator.flushes_count -= 1
+        if self._sequences is not None and self._sequences.settle():
+            self._needs_id()
+        now = self._clock.monotonic()
+        if self._next_expiry <= now + TIMER_MARGIN_S:
+            self._give_up_expired(now + TIMER_MARGIN_S)
+        next_at = float("inf")
+        by_node: dict[int, list[tuple[PartitionQueue, Leader]]] = {}
+        for queue in list(self._accumulator.active.values()):
+            ready_at = self._accumulator.ready_at(queue)
+            if ready_at > now + TIMER_MARGIN_S:
+                next_at = min(next_at, ready_at)
+            elif self._may_send(queue):
+                leader = self._cluster.known.leader_of(queue.topic_partition)
+                if leader is None:
+                    self._cluster.expire_metadata()
+                else:
+                    by_node.setdefault(leader.node_id, []).append((queue, leader))
+            self._next_expiry = min(self._next_expiry, queue.batches[0].created_at + self._delivery_timeout_s)
+        next_at = min(next_at, self._next_expiry)
+        for node_id, targets in by_node.items():
+            next_at = min(next_at, self._send_to(node_id, targets, now))
+        self._set_timer(next_at, now)
 
-    async def close(self) -> None:
+    def abort_unsent(self, error: ClientError) -> None:
+        """Fail what was never on its way: its transaction is aborted, or there is no producer any more."""
+        for batch in list(self._accumulator.drop_unsent()):
+            self._fail(batch, error)
+
+    def close(self) -> None:
         """Stop; what is left fails with ClientClosed."""
-        tasks = [task for requests in self._requests.values() for task in requests]
-        if self._run_task is not None:
-            tasks.append(self._run_task)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for batch in self._accumulator.drop_all():
-            batch.fail(ClientClosed("the producer was closed before the record was sent"))
-        self._let_go_on()
+        for task in self._writes:
+            task.cancel()
+        error = ClientClosed("the producer was closed before the record was acknowledged")
+        for batch in list(self._accumulator.incomplete):
+            self._fail(batch, error)
 
-    async def _run(self) -> None:
-        """Look for what can be sent, whenever something has changed or its time has come."""
-        while True:
-            await self._woken.wait()
-            self._woken.clear()
-            await self._dispatch()
-
-    async def _dispatch(self) -> None:
-        """Send what is ready, and set the timer for what is not."""
-        clock = self._cluster.clock
-        ready, next_at = self._accumulator.ready(clock.monotonic())
-        by_node: dict[int, list[tuple[TopicPartition, Leader]]] = defaultdict(list)
-        for topic_partition in ready:
-            if self._give_up_expired(topic_partition):
-                continue
-            try:
-                leader = await self._cluster.leader_of(topic_partition)
-            except (ApiError, ClientError) as error:
-                self._postpone(self._accumulator.take(topic_partition), error)
-                continue
-            by_node[leader.node_id].append((topic_partition, leader))
-        for node_id, targets in by_node.items():
-            if len(self._requests[node_id]) < self._in_flight_max:
-                self._start(node_id, targets)
-        if next_at is not None:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = clock.call_later(max(next_at - clock.monotonic(), 0) * 1000, self._woken.set)
-
-    def _start(self, node_id: int, targets: Sequence[tuple[TopicPartition, Leader]]) -> None:
-        """Take as many batches as one request holds, and send them in a task."""
-        batches: list[tuple[ProducerBatch, Leader]] = []
-        size = 0
-        for topic_partition, leader in targets:
-            size += self._accumulator.first(topic_partition).builder.size
-            if batches and size > self._request_bytes_max:
-                self._woken.set()
-                break
-            batches.append((self._accumulator.take(topic_partition), leader))
-        task = asyncio.create_task(self._send(node_id, batches))
-        self._requests[node_id].add(task)
-        task.add_done_callback(lambda done: self._sent(node_id, done))
-
-    def _sent(self, node_id: int, task: asyncio.Task[None]) -> None:
-        self._requests[node_id].discard(task)
-        self._woken.set()
-
-    async def _send(self, node_id: int, batches: Sequence[tuple[ProducerBatch, Leader]]) -> None:
-        """Send one request, and settle each of its batches by the answer."""
-        try:
-            for batch, _ in batches:
-                if batch.data is None:
-                    await self._close_batch(batch)
-            response = await self._request(node_id, batches)
-        except (ApiError, ClientError) as error:
-            for batch, _ in batches:
-                self._settle(batch, error)
-            return
-        if response is None:
-            for batch, _ in batches:
-                self._accumulator.settle(batch)
-                batch.succeed(-1, -1)
-            self._let_go_on()
-            return
-        answers = _answers_by_partition(response)
-        for batch, leader in batches:
-            topic, partition = batch.topic_partition
-            answer = answers.get((topic, partition)) or answers.get((leader.topic_id, partition))
-            self._settle_by_answer(batch, answer)
-
-    async def _close_batch(self, batch: ProducerBatch) -> None:
-        """Make the batch's bytes, with the producer's id and the next sequence numbers of its partition."""
-        producer_id, epoch, sequence = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE
-        if self._is_idempotent:
-            if self._producer is None:
-                await self._initialize_producer()
-            assert self._producer is not None, "a producer id was just given"
-            producer_id, epoch = self._producer
-            sequence = self._sequences.get(batch.topic_partition, 0)
-            self._sequences[batch.topic_partition] = (sequence + batch.builder.records_count) & _SEQUENCE_MASK
-        batch.data = batch.builder.finish(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
-
-    async def _initialize_producer(self) -> None:
-        """Ask any broker for a producer id."""
-        connection = await self._cluster.any_connection()
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-        response = await connection.request(request, InitProducerIdResponse)
-        raise_for_code(response.error_code, "asking for a producer id")
-        if self._producer is None:
-            self._producer = (response.producer_id, response.producer_epoch)
-
-    async def _request(self, node_id: int, batches: Sequence[tuple[ProducerBatch, Leader]]) -> ProduceResponse | None:
-        """Send the batches; None where no answer is asked for."""
-        by_topic: dict[tuple[str, bytes], list[PartitionProduceData]] = defaultdict(list)
-        for batch, leader in batches:
-            topic, partition = batch.topic_partition
-            by_topic[topic, leader.topic_id].append(PartitionProduceData(index=partition, records=batch.data))
-            batch.attempts += 1
-        timeout_ms = self._cluster.settings.request_timeout_ms
-        request = ProduceRequest(
-            acks=self._acks,
-            timeout_ms=timeout_ms,
-            topic_data=[
-                TopicProduceData(name=name, topic_id=topic_id, partition_data=partitions)
-                for (name, topic_id), partitions in by_topic.items()
-            ],
-        )
-        has_ids = all(leader.topic_id != ZERO_UUID for _, leader in batches)
-        version_max = None if has_ids else _NAMES_VERSION_MAX
-        connection = await self._cluster.connection_to(node_id)
-        if self._acks == 0:
-            await connection.send_without_answer(request, version_max=version_max)
-            return None
-        return await connection.request(request, ProduceResponse, version_max=version_max)
-
-    def _settle_by_answer(self, batch: ProducerBatch, answer: PartitionProduceResponse | None) -> None:
-        if answer is None:
-            error = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"no answer for partition {batch.topic_partition}")
-            self._settle(batch, error)
-        elif answer.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._accumulator.settle(batch)
-            batch.succeed(-1 if answer.error_code else answer.base_offset, answer.log_append_time_ms)
-            self._let_go_on()
-        else:
-            said = "; ".join(entry.batch_index_error_message or "" for entry in answer.record_errors)
-            reason = answer.error_message or said or f"partition {batch.topic_partition}"
-            self._settle(batch, ApiError(known_code(answer.error_code), reason))
-
-    def _settle(self, batch: ProducerBatch, error: Exception) -> None:
-        """Have a batch tried again, or give it up."""
-        if calls_for_metadata(error):
-            self._cluster.expire_metadata()
-        if is_retriable(error):
-            self._postpone(batch, error)
-            return
-        self._accumulator.settle(batch)
-        self._give_up(batch, error)
-
-    def _postpone(self, batch: ProducerBatch, error: Exception) -> None:
-        """Put a batch back for a later attempt, as long as its delivery timeout allows one."""
-        settings = self._cluster.settings
-        now = self._cluster.clock.monotonic()
-        pause_ms = min(settings.retry_backoff_ms * 2 ** min(batch.attempts, 10), settings.retry_backoff_max_ms)
-        if not is_retriable(error) or now + pause_ms / 1000 > batch.created_at + self._delivery_timeout_ms / 1000:
-            self._accumulator.settle(batch)
-            self._give_up(batch, self._expired(batch, error) if is_retriable(error) else error)
-            return
-        self._accumulator.put_back(batch, not_before=now + pause_ms / 1000)
-        self._woken.set()
-
-    def _give_up_expired(self, topic_partition: TopicPartition) -> bool:
-        """Give up a partition's first batch if its time is over."""
-        batch = self._accumulator.first(topic_partition)
-        if self._cluster.clock.monotonic() <= batch.created_at + self._delivery_timeout_ms / 1000:
+    def _may_send(self, queue: PartitionQueue) -> bool:
+        """Whether the first batch of a queue can be sent, as far as order, numbers and transaction allow it."""
+        if self._in_flight_max == 1 and queue.on_wire_count:
             return False
-        self._give_up(self._accumulator.drop(topic_partition), self._expired(batch, None))
-        self._woken.set()
-        return True
+        if self._gate is not None and not self._gate.may_send(queue.topic_partition):
+            return False
+        return self._sequences is None or self._sequences.may_send(queue.batches[0])
 
-    def _expired(self, batch: ProducerBatch, error: Exception | None) -> OperationTimedOut:
-        reason = f": {error}" if error is not None else ""
-        return OperationTimedOut(
-            f"{batch.builder.records_count} records for {batch.topic_partition} were not acknowledged in "
-            f"{self._delivery_timeout_ms} ms{reason}"
+    def _send_to(self, node_id: int, targets: list[tuple[PartitionQueue, Leader]], now: float) -> float:
+        """Send requests to a broker while it takes some; say when to look again."""
+        if self._requests_count[node_id] >= self._in_flight_max:
+            return float("inf")  # an answer wakes us
+        connection = self._cluster.open_connection(node_id)
+        if connection is None:
+            return float("inf")  # so does a connection that is made or fails
+        throttled_ms = connection.throttled_ms
+        if throttled_ms:
+            return now + throttled_ms / 1000
+        while targets and self._requests_count[node_id] < self._in_flight_max:
+            sent: list[Sent] = []
+            left: list[tuple[PartitionQueue, Leader]] = []
+            size = 0
+            for queue, leader in targets:
+                size += queue.batches[0].size
+                if sent and size > self._config.max_request_size:
+                    left.append((queue, leader))
+                    continue
+                sent.append((self._take(queue, now), leader))
+                if queue.batches and self._accumulator.ready_at(queue) <= now and self._may_send(queue):
+                    left.append((queue, leader))
+            self._send(node_id, connection, sent)
+            # In turn: those that did not fit come first in the next request.
+            targets = left
+        return float("inf")
+
+    def _take(self, queue: PartitionQueue, now: float) -> ProducerBatch:
+        batch = self._accumulator.take(queue)
+        if self._sequences is not None:
+            self._sequences.assign(batch)
+        batch.sent_as = (batch.producer, batch.base_sequence)
+        batch.attempts_count += 1
+        queue.on_wire_count += 1
+        self._on_wire[batch] = None
+        self._next_expiry = min(self._next_expiry, batch.created_at + self._delivery_timeout_s)
+        return batch
+
+    def _send(self, node_id: int, connection: Connection, sent: Sequence[Sent]) -> None:
+        request, version_max = make_request(
+            sent,
+            acks=self._acks,
+            timeout_ms=self._config.request_timeout_ms,
+            transactional_id=self._config.transactional_id,
         )
+        if self._gate is not None:
+            version_max = self._gate.produce_version_max(version_max)
+        self._requests_count[node_id] += 1
+        if self._acks == 0:
+            connection.submit_without_answer(request, version_max=version_max)
+            task = asyncio.create_task(connection.writable())
+            self._writes.add(task)
+            task.add_done_callback(partial(self._written, node_id, sent))
+            return
+        try:
+            timeout_ms = self._config.request_timeout_ms
+            answer = connection.submit(request, ProduceResponse, timeout_ms=timeout_ms, version_max=version_max)
+        except ClientError as error:
+            self._requests_count[node_id] -= 1
+            for batch, _ in sent:
+                self._settle(batch, None, error)
+            return
+        answer.add_done_callback(partial(self._answered, node_id, sent))
 
-    def _give_up(self, batch: ProducerBatch, error: Exception) -> None:
-        """Fail a batch that has left the accumulator; its sequence numbers are lost, so begin with a new id."""
-        if batch.data is not None and self._is_idempotent:
-            self._producer = None
-            self._sequences.clear()
-        batch.fail(error)
-        self._let_go_on()
+    def _written(self, node_id: int, sent: Sequence[Sent], task: asyncio.Task[None]) -> None:
+        """With acks=0, what is written counts as delivered."""
+        self._writes.discard(task)
+        self._requests_count[node_id] -= 1
+        error = None if task.cancelled() else task.exception()
+        for batch, _ in sent:
+            if isinstance(error, ClientError):
+                self._settle(batch, None, error)
+            else:
+                self._succeed(batch, -1, -1)
+        self.wake()
 
-    def _let_go_on(self) -> None:
-        """Wake those who wait for room or for the end of a flush."""
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+    def _answered(self, node_id: int, sent: Sequence[Sent], answer: asyncio.Future[ProduceResponse]) -> None:
+        """Settle each batch of a request by its answer."""
+        self._requests_count[node_id] -= 1
+        if answer.cancelled():
+            return
+        failure = answer.exception()
+        if failure is not None:
+            error = failure if isinstance(failure, ClientError) else ConnectionLost(str(failure))
+            _log.info("%s: a produce request to broker %d failed: %s", self._cluster.client_id, node_id, error)
+            for batch, _ in sent:
+                self._settle(batch, None, error)
+        else:
+            response = answer.result()
+            for (batch, _), found in zip(sent, find_answers(response, sent), strict=True):
+                refusal = error_in(found, batch)
+                if found is None or refusal is not None:
+                    self._refused(batch, found, response, refusal)
+                else:
+                    self._succeed(batch, -1 if found.error_code else found.base_offset, found.log_append_time_ms)
+        self.wake()
+
+    def _refused(
+        self,
+        batch: ProducerBatch,
+        answer: PartitionProduceResponse | None,
+        response: ProduceResponse,
+        error: BrokerError | None,
+    ) -> None:
+        """Settle a batch that was answered with an error, taking the leader from the answer where it is told."""
+        assert error is not None, "a batch without an answer has an error"
+        is_moved = False
+        if answer is not None and answer.current_leader.leader_id >= 0:
+            leader = answer.current_leader
+            is_moved = self._cluster.learn_leader(
+                batch.topic_partition, leader.leader_id, leader.leader_epoch, nodes_in(response)
+            )
+        self._settle(batch, answer, error, is_moved=is_moved)
+
+    def _off_wire(self, batch: ProducerBatch) -> PartitionQueue:
+        queue = self._accumulator.queue_of(batch.topic_partition)
+        if batch in self._on_wire:
+            del self._on_wire[batch]
+            queue.on_wire_count -= 1
+        return queue
+
+    def _succeed(self, batch: ProducerBatch, base_offset: int, log_append_time_ms: int) -> None:
+        self._off_wire(batch)
+        if self._sequences is not None:
+            self._sequences.acknowledged(batch, base_offset)
+        if not batch.is_settled:
+            self._accumulator.settle(batch)
+            batch.succeed(base_offset, log_append_time_ms)
+
+    def _settle(
+        self,
+        batch: ProducerBatch,
+        answer: PartitionProduceResponse | None,
+        error: ClientError,
+        *,
+        is_moved: bool = False,
+    ) -> None:
+        """Have a batch that failed tried again, or split, or give it up."""
+        queue = self._off_wire(batch)
+        if batch.is_settled:
+            return  # given up before, by its delivery timeout; its number stays unresolved
+        if calls_for_metadata(error) and not is_moved:
+            self._cluster.expire_metadata()
+        code = error.code if isinstance(error, BrokerError) else None
+        now = self._clock.monotonic()
+        if code is ErrorCode.MESSAGE_TOO_LARGE and batch.records_count > 1 and not self._is_closed:
+            self._split(queue, batch)
+            return
+        is_in_time = now < batch.created_at + self._delivery_timeout_s and not self._is_closed
+        may_retry = is_in_time and batch.attempts_count <= self._config.retries
+        log_start_offset = -1 if answer is None else answer.log_start_offset
+        if may_retry and self._can_retry(batch, error, code, log_start_offset):
+            batch.not_before = now if is_moved else now + self._pause_s(batch)
+            self._accumulator.put_back(queue, batch)
+            return
+        if self._sequences is not None:
+            if may_retry or not is_retriable(error):
+                self._sequences.refused(batch, code)
+            else:
+                self._sequences.expired(batch)
+        self._fail(batch, error if may_retry else self._timed_out(batch, error), record_errors_in(answer))
+
+    def _can_retry(
+        self, batch: ProducerBatch, error: ClientError, code: ErrorCode | None, log_start_offset: int
+    ) -> bool:
+        if self._sequences is None or code is None:
+            return is_retriable(error)
+        return self._sequences.can_retry(batch, code, log_start_offset)
+
+    def _split(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        bytes_max = min(self._accumulator.batch_bytes, batch.size // 2)
+        parts = batch.split(bytes_max, self._accumulator.compression, self._accumulator.level)
+        _log.warning(
+            "%s: a batch of %d records for %s was too large for the broker; sent in %d batches now",
+            self._cluster.client_id,
+            batch.records_count,
+            batch.topic_partition,
+            len(parts),
+        )
+        if self._sequences is not None:
+            self._sequences.replaced(batch, parts)
+        self._accumulator.replace(queue, batch, parts)
+
+    def _fail(self, batch: ProducerBatch, error: ClientError, record_errors: dict[int, str] | None = None) -> None:
+        """Give a batch up."""
+        self._off_wire(batch)
+        if batch.is_settled:
+            return
+        if not batch.waiters and not isinstance(error, ClientClosed):
+            _log.error("%s: records for %s were not written: %s", self._cluster.client_id, batch.topic_partition, error)
+        self._accumulator.settle(batch)
+        batch.fail(error, record_errors)
+        if self._gate is not None:
+            self._gate.batch_failed(error)
+        elif self._sequences is not None and _is_fatal(error):
+            fatal = FatalError(f"the producer cannot go on: {error}")
+            fatal.__cause__ = error
+            self._failed(fatal)
+
+    def _give_up_expired(self, now: float) -> None:
+        """Give up what is older than its delivery timeout, on its way or not."""
+        timeout_s = self._delivery_timeout_s
+        self._next_expiry = float("inf")
+        for queue in list(self._accumulator.active.values()):
+            while queue.batches and queue.batches[0].created_at + timeout_s <= now:
+                batch = self._accumulator.take(queue)
+                if self._sequences is not None:
+                    self._sequences.expired(batch)
+                self._fail(batch, self._timed_out(batch, None))
+        for batch in list(self._on_wire):
+            if batch.created_at + timeout_s > now:
+                self._next_expiry = min(self._next_expiry, batch.created_at + timeout_s)
+                continue
+            if self._sequences is not None:
+                self._sequences.expired(batch)
+            self._fail(batch, self._timed_out(batch, None))
+
+    def _timed_out(self, batch: ProducerBatch, error: ClientError | None) -> OperationTimedOut:
+        reason = f": {error}" if error is not None else ""
+        timed_out = OperationTimedOut(
+            f"{batch.records_count} records for {batch.topic_partition} were not acknowledged in "
+            f"{self._config.delivery_timeout_ms} ms, {batch.attempts_count} attempts{reason}"
+        )
+        timed_out.__cause__ = error
+        return timed_out
+
+    def _pause_s(self, batch: ProducerBatch) -> float:
+        config = self._config
+        doubled: int = config.retry_backoff_ms * 2 ** min(batch.attempts_count - 1, _DOUBLINGS_MAX)
+        pause_ms = min(doubled, config.retry_backoff_max_ms) * self._cluster.random.uniform(1 - JITTER, 1 + JITTER)
+        return pause_ms / 1000
+
+    def _set_timer(self, next_at: float, now: float) -> None:
+        """Look again at `next_at`; a timer that rings before is as good."""
+        if self._timer is not None:
+            if now < self._timer_at <= next_at:
+                return
+            self._timer.cancel()
+            self._timer = None
+        if next_at < float("inf"):
+            self._timer_at = next_at
+            self._timer = self._clock.call_later(max(next_at - now, 0) * 1000, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.run()
 
 
-def _answers_by_partition(response: ProduceResponse) -> dict[tuple[str | bytes, int], PartitionProduceResponse]:
-    """Index the answer by partition, under the topic's name or its id, whichever the version has."""
-    answers: dict[tuple[str | bytes, int], PartitionProduceResponse] = {}
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            answers[topic.name or topic.topic_id, partition.index] = partition
-    return answers
+def _is_fatal(error: ClientError) -> bool:
+    """Whether a producer that numbers its batches can do nothing more after this."""
+    return isinstance(error, BrokerError) and error.code in _FATAL
+
+
+_FATAL: Final = frozenset(
+    {
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from random import Random
 from typing import Any, TypeVar
 
+from tailrace.client.address import Address
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ConnectionLost
-from tailrace.client.settings import Address, ClientSettings
 from tailrace.client.stream import Receiver
 from tailrace.protocol.api_keys import APIS, ApiKey
 from tailrace.protocol.buffers import Buffer
@@ -29,6 +30,7 @@ from tailrace.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from tailrace.protocol.schema import Message
+from tailrace.settings.client_config import AdminConfig
 from tailrace.testing.virtual_clock import VirtualClock
 
 T = TypeVar("T")
@@ -136,6 +138,10 @@ class MemoryStream:
         """End the connection."""
         self.lose(None)
 
+    def abort(self) -> None:
+        """End the connection."""
+        self.lose(None)
+
     def lose(self, error: Exception | None) -> None:
         """End the connection as the network does."""
         if not self.is_closed:
@@ -146,7 +152,7 @@ class MemoryStream:
         """Let the client receive bytes."""
         data = memoryview(b"".join(chunks))
         while len(data) and not self.is_closed:
-            room = self._receiver.writable()
+            room = self._receiver.receive_buffer()
             count = min(len(room), len(data))
             room[:count] = data[:count]
             self._receiver.received(count)
@@ -181,8 +187,8 @@ class MemoryStream:
 
 def make_cluster(scripted: ScriptedCluster, clock: VirtualClock, **settings: Any) -> Cluster:
     """A client's view of the scripted brokers, bootstrapped from the first."""
-    options = ClientSettings(bootstrap_servers=(scripted.addresses[0],), **settings)
-    return Cluster(options, clock=clock, connect=scripted.connect)
+    config = AdminConfig({"bootstrap_servers": str(scripted.addresses[0]), **settings})
+    return Cluster(config, clock=clock, random=Random(1), connect=scripted.connect)
 
 
 async def drive(clock: VirtualClock, work: Awaitable[T], *, limit_ms: int = 300_000, step_ms: int = 10) -> T:

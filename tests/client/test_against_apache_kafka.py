@@ -10,11 +10,11 @@ from tailrace.client.admin import Admin, AlterOperation, ConfigChange, NewTopic,
 from tailrace.client.cluster import Cluster
 from tailrace.client.consumer import EARLIEST, LATEST, Consumer
 from tailrace.client.offsets import MAX_TIMESTAMP, list_offsets
-from tailrace.client.producer import Producer, ProducerSettings
-from tailrace.client.settings import ClientSettings, parse_addresses
+from tailrace.client.producer import Producer
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.records.compression import Compression
 from tailrace.protocol.topic_partition import TopicPartition
+from tailrace.settings.client_config import AdminConfig
 from tailrace.testing.apache_kafka import ApacheKafka, unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))]
@@ -30,7 +30,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
 
 @pytest.fixture
 async def cluster(kafka: ApacheKafka) -> AsyncIterator[Cluster]:
-    async with Cluster(ClientSettings(bootstrap_servers=parse_addresses(kafka.bootstrap_servers))) as connected:
+    async with Cluster(AdminConfig({"bootstrap_servers": kafka.bootstrap_servers})) as connected:
         yield connected
 
 
@@ -42,7 +42,7 @@ async def test_every_codec_is_stored_and_decompressed_by_kafka(
     topic = f"{codec.label}-{stored}"
     created = await Admin(cluster).create_topics([NewTopic(topic, 2, 1, {"compression.type": stored})])
     assert created == {topic: None}
-    async with Producer(cluster, ProducerSettings(compression=codec)) as producer:
+    async with Producer(cluster=cluster, compression_type=codec.label) as producer:
         deliveries = [
             await producer.send(topic, b"value %d " % n * 10, key=b"%d" % n, headers=[("h", b"x")])
             for n in range(COUNT)

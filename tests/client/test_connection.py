@@ -6,9 +6,8 @@ import asyncio
 
 import pytest
 
-from tailrace.client.connection import Connection
+from tailrace.client.connection import Connection, ConnectionSettings
 from tailrace.client.errors import ConnectionLost, RequestTimedOut, UnsupportedVersion
-from tailrace.client.settings import ClientSettings
 from tailrace.protocol.api_keys import ApiKey
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -20,7 +19,7 @@ from tests.client.scripted_cluster import ScriptedCluster, drive
 
 
 async def connect(scripted: ScriptedCluster, clock: VirtualClock, **settings: int) -> Connection:
-    options = ClientSettings(**settings)  # type: ignore[arg-type]
+    options = ConnectionSettings(**settings)  # type: ignore[arg-type]
     return await Connection.open(scripted.addresses[0], settings=options, clock=clock, connect=scripted.connect)
 
 
@@ -104,7 +103,7 @@ async def test_requests_above_the_limit_wait_for_a_slot() -> None:
     scripted, held = ScriptedCluster(), []
     scripted.scripts[ApiKey.METADATA] = held.append
     clock = VirtualClock()
-    connection = await connect(scripted, clock, in_flight_requests_max=2)
+    connection = await connect(scripted, clock, in_flight_max=2)
     tasks = [asyncio.ensure_future(connection.request(MetadataRequest(), MetadataResponse)) for _ in range(3)]
     await clock.advance_async(1)
     assert connection.in_flight_count == 2
@@ -125,7 +124,7 @@ async def test_a_broker_that_never_accepts_is_given_up() -> None:
 
     opening = Connection.open(
         ScriptedCluster().addresses[0],
-        settings=ClientSettings(),
+        settings=ConnectionSettings(),
         clock=clock,
         connect=never,  # type: ignore[arg-type]
     )

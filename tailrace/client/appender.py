@@ -1,0 +1,192 @@
+"""How a record finds its batch when there is none open for it: metadata, a partition, memory, a new batch.
+
+`Producer.send` looks for an open batch first, and comes here about once a batch; so here there is time to ask whether
+the topic is known, which partition is next, and whether the buffer has room. Waiting ends after max.block.ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from tailrace.client.accumulator import Accumulator, PartitionQueue, TopicQueues
+from tailrace.client.cluster import Cluster
+from tailrace.client.delivery import Delivery
+from tailrace.client.errors import ClientError, RecordTooLarge, broker_error
+from tailrace.client.metadata import TopicMetadata
+from tailrace.client.partitioner import KeyHashes, Partitioner
+from tailrace.client.sender import Sender
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.records.batch_header import HEADER_SIZE
+from tailrace.protocol.records.record import RecordHeader
+from tailrace.protocol.records.writer import record_size_bound
+from tailrace.settings.client_config import ProducerConfig
+
+_MIN_BLOCK_MS: Final = 0.0
+
+
+class RecordAppender:
+    """Puts records into the batches of one accumulator."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        sender: Sender,
+        config: ProducerConfig,
+        hashes: KeyHashes,
+        partitioner: Partitioner | None,
+    ) -> None:
+        self.refusal: ClientError | None = None
+        """Why no more records are taken: the producer is closed, or broken."""
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._memory = accumulator.memory
+        self._sender = sender
+        self._config = config
+        self._hashes = hashes
+        self._partitioner = partitioner
+
+    async def append(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        headers: Sequence[RecordHeader],
+        partition: int | None,
+        timestamp: int,
+    ) -> Delivery:
+        """Put a record into a batch, beginning one where none is open."""
+        deadline = self._cluster.clock.monotonic() + self._config.max_block_ms / 1000
+        size = self._checked_size(key, value, headers)
+        while True:
+            queue = await self._find_queue(topic, value, key, partition, deadline)
+            batch = queue.open
+            if batch is not None and batch.builder is not None:
+                if batch.builder.try_append(timestamp, key, value, headers):
+                    return Delivery(batch, batch.builder.records_count - 1, timestamp)
+                self._accumulator.end_batch(queue)  # it is full, and another partition may be next
+                self._sender.wake()
+                continue
+            if not await self._reserve(queue, size, deadline):
+                continue
+            batch = self._accumulator.begin_batch(
+                queue, now=self._cluster.clock.monotonic(), reserved_bytes=self._reservation(size)
+            )
+            assert batch.builder is not None, "a batch that was just begun is open"
+            batch.builder.try_append(timestamp, key, value, headers)
+            delivery = Delivery(batch, 0, timestamp)
+            self._sender.wake()
+            # Once a batch, let the loop send what is full: a caller that only ever sends would starve it.
+            await asyncio.sleep(0)
+            return delivery
+
+    async def topic(self, name: str, timeout_ms: float) -> TopicQueues:
+        """Give a topic's queues as metadata has them now, waiting for metadata where there is none."""
+        self.check()
+        queues = self._accumulator.topics.get(name)
+        if queues is None or not queues.partitions_count:
+            self._cluster.watch(name, allow_auto_topic_creation=True)
+            found = await self._cluster.retrying(
+                f"looking for topic {name}",
+                lambda: self._cluster.topic(name, allow_auto_topic_creation=True),
+                timeout_ms=int(timeout_ms),
+            )
+            self.check()
+            queues = self._accumulator.topics.get(name)
+            if queues is None:
+                queues = self._accumulator.topics[name] = TopicQueues(name)
+            queues.update(found, self._cluster.version)
+        elif queues.version != self._cluster.version:
+            known = self._cluster.known.topics.get(name)
+            if known is not None and not known.error_code:
+                queues.update(known, self._cluster.version)
+        return queues
+
+    def check(self) -> None:
+        """Raise where no more records are taken."""
+        if self.refusal is not None:
+            raise self.refusal
+
+    def next_queue(self, topic: TopicQueues) -> PartitionQueue:
+        """Give the partition that records without a key go to now."""
+        return self._accumulator.sticky_queue(topic, self._available(topic))
+
+    async def _find_queue(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, deadline: float
+    ) -> PartitionQueue:
+        queues = await self.topic(topic, self._left_ms(deadline))
+        if partition is None:
+            if self._partitioner is not None:
+                partition = self._partitioner(topic, key, value, queues.partitions_count)
+            elif key is None or self._config.partitioner_ignore_keys:
+                return self.next_queue(queues)
+            else:
+                partition = self._hashes.partition_of(key, queues.partitions_count)
+        queue = queues.partitions.get(partition)
+        if queue is None:
+            await self._wait_for_partition(topic, partition, self._left_ms(deadline))
+            queue = (await self.topic(topic, self._left_ms(deadline))).partitions[partition]
+        return queue
+
+    async def _wait_for_partition(self, topic: str, partition: int, timeout_ms: float) -> None:
+        """Wait until the topic has a partition: it may have been added a moment ago."""
+
+        async def attempt() -> TopicMetadata:
+            self._cluster.expire_metadata()
+            found = await self._cluster.topic(topic)
+            if partition not in found.partitions:
+                raise broker_error(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"topic {topic} has partitions 0 to {len(found.partitions) - 1}, not {partition}",
+                )
+            return found
+
+        await self._cluster.retrying(f"looking for partition {topic}-{partition}", attempt, timeout_ms=int(timeout_ms))
+
+    def _available(self, topic: TopicQueues) -> list[int]:
+        """Give the partitions that can be written to now, as far as is known."""
+        known = self._cluster.known.topics.get(topic.name)
+        if known is None:
+            return []
+        limit_ms = self._config.partitioner_availability_timeout_ms
+        oldest = self._cluster.clock.monotonic() - limit_ms / 1000
+        available: list[int] = []
+        for number, partition in known.partitions.items():
+            queue = topic.partitions.get(number)
+            if queue is None or partition.leader_id < 0:
+                continue
+            if limit_ms and queue.batches and queue.batches[0].created_at < oldest:
+                continue
+            available.append(number)
+        return available
+
+    async def _reserve(self, queue: PartitionQueue, size: int, deadline: float) -> bool:
+        """Take memory for a batch; say whether it is to be begun: another task may have done that meanwhile."""
+        wanted = self._reservation(size)
+        if self._memory.try_reserve(wanted):
+            return True
+        self._sender.wake()
+        await self._memory.reserve(wanted, self._left_ms(deadline))
+        if self.refusal is None and queue.open is None:
+            return True
+        self._memory.release(wanted)
+        return False
+
+    def _reservation(self, size: int) -> int:
+        """Say how much of the buffer a batch takes that begins with a record of `size`."""
+        return min(max(self._accumulator.batch_bytes, size), self._memory.total_bytes)
+
+    def _checked_size(self, key: bytes | None, value: bytes | None, headers: Sequence[RecordHeader]) -> int:
+        size = HEADER_SIZE + record_size_bound(key, value, headers)
+        for limit, name in (
+            (self._config.max_request_size, "max.request.size"),
+            (self._memory.total_bytes, "buffer.memory"),
+        ):
+            if size > limit:
+                raise RecordTooLarge(f"a record of {size} bytes is larger than {name}, {limit}")
+        return size
+
+    def _left_ms(self, deadline: float) -> float:
+        return max((deadline - self._cluster.clock.monotonic()) * 1000, _MIN_BLOCK_MS)
