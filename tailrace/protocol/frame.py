@@ -171,14 +171,13 @@ def read_request_header(frame: memoryview) -> tuple[int, int, int, str | None, i
             position += size
             if position > len(frame):
                 raise MalformedFrame(f"a client id of {size} bytes; {len(frame) - 10} bytes are left")
-            client_id = str(frame[10:position], "utf-8")
+            # A name that is no UTF-8 is shown with replacements, as Kafka shows it: no reason not to serve its client.
+            client_id = str(frame[10:position], "utf-8", "replace")
         if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
             # Almost no client sends tagged fields in a header: then it ends with the zero that says so.
             position = skip_tags(frame, position) if frame[position] else position + 1
     except (struct.error, IndexError) as error:
         raise MalformedFrame(f"a request of {len(frame)} bytes ends in its header") from error
-    except UnicodeDecodeError as error:
-        raise MalformedFrame(f"the client id is not UTF-8: {error.reason} at byte {error.start}") from error
     return api_key, api_version, correlation_id, client_id, position
 
 

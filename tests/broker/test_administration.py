@@ -145,6 +145,13 @@ async def test_authorized_operations_are_those_the_authorizer_allows(parts: Part
     assert (await ask(parts, metadata, body, 10)).cluster_authorized_operations == 0
 
 
+@pytest.mark.parametrize("name", ["not-there", "no/name"])
+async def test_a_client_learns_what_it_may_do_with_a_topic_that_is_not_there(parts: Parts, name: str) -> None:
+    options = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": True}
+    answer = await mention(parts, name, version=10, **options)
+    assert answer.topics[0].topic_authorized_operations == 3576
+
+
 async def test_each_topic_is_authorized_apart(parts: Parts) -> None:
     parts.authorizer.deny(AclOperation.CREATE, CLUSTER, CLUSTER_NAME)
     parts.authorizer.deny(AclOperation.CREATE, TOPIC, "no")

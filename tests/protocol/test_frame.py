@@ -174,17 +174,21 @@ def test_a_header_that_ends_too_early_is_malformed(version: int) -> None:
 @pytest.mark.parametrize(
     "header",
     [
-        struct.pack(">hhih", 3, 8, 7, 2) + b"\xff\xfe",
         struct.pack(">hhih", 3, 8, 7, 32767),
         struct.pack(">hhih", 3, 9, 7, 0) + b"\xff\xff\xff\xff\xff\xff",
         struct.pack(">hhih", 3, 9, 7, 0) + b"\xff\xff\xff\xff\x0f" + b"\0" * 20,
         struct.pack(">hhih", 3, 9, 7, 0) + b"\x01\x00\x7f",
     ],
-    ids=["not UTF-8", "long client id", "long varint", "many tags", "long tag"],
+    ids=["long client id", "long varint", "many tags", "long tag"],
 )
 def test_a_hostile_header_is_malformed(header: bytes) -> None:
     with pytest.raises(MalformedFrame):
         read_request_header(memoryview(header))
+
+
+def test_a_client_whose_name_is_no_utf_8_is_served() -> None:
+    header = struct.pack(">hhih", 3, 8, 7, 5) + "caf\u00e9 ".encode("latin-1")
+    assert read_request_header(memoryview(header)) == (3, 8, 7, "caf\ufffd ", len(header))
 
 
 def test_an_unknown_tag_of_a_header_is_passed_over() -> None:

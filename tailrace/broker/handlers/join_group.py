@@ -50,6 +50,8 @@ def error_response(request: Request[JoinGroupRequest], code: ErrorCode, message:
 
 
 def _in_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
-    if version < NULL_PROTOCOL_VERSION_FIRST and response.protocol_name is None:
-        response.protocol_name = ""
+    if version < NULL_PROTOCOL_VERSION_FIRST:
+        response.protocol_name = response.protocol_name or ""
+    elif response.error_code:
+        response.protocol_name = None
     return response

@@ -132,11 +132,12 @@ def _topics_by_name(
         elif topic is not None:
             described.append(_describe(broker, request, topic))
         elif not is_valid_topic_name(name):
-            described.append(_failed(name, ErrorCode.INVALID_TOPIC_EXCEPTION))
+            described.append(_missing(broker, request, name, ErrorCode.INVALID_TOPIC_EXCEPTION))
         elif _wants_creation(broker, request) and not _is_allowed_to_create(broker, request, name):
             described.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
-            described.append(_failed(name, (refusals or {}).get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+            code = (refusals or {}).get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            described.append(_missing(broker, request, name, code))
     return described
 
 
@@ -184,16 +185,26 @@ def _describe(broker: Broker, request: Request[MetadataRequest], topic: TopicReg
                 offline_replicas=state.offline_replicas,
             )
         )
-    operations = AUTHORIZED_OPERATIONS_OMITTED
-    if request.body.include_topic_authorized_operations:
-        operations = authorized_operations(broker.authorizer, request.connection, ResourceType.TOPIC, topic.name)
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.name),
         partitions=partitions,
-        topic_authorized_operations=operations,
+        topic_authorized_operations=_operations(broker, request, topic.name),
     )
+
+
+def _missing(broker: Broker, request: Request[MetadataRequest], name: str, code: ErrorCode) -> MetadataResponseTopic:
+    """Tell of a topic that is not there; what the client might do with it is told all the same."""
+    topic = _failed(name, code)
+    topic.topic_authorized_operations = _operations(broker, request, name)
+    return topic
+
+
+def _operations(broker: Broker, request: Request[MetadataRequest], name: str) -> int:
+    if not request.body.include_topic_authorized_operations:
+        return AUTHORIZED_OPERATIONS_OMITTED
+    return authorized_operations(broker.authorizer, request.connection, ResourceType.TOPIC, name)
 
 
 def _failed(name: str | None, code: ErrorCode, *, topic_id: bytes = ZERO_UUID) -> MetadataResponseTopic:
