@@ -65,6 +65,11 @@ class Broker:
         """The transaction coordinator."""
         return self.coordinators.transactions
 
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Give the name of a topic by its id."""
+        registration = self.metadata.topic_by_id(topic_id)
+        return None if registration is None else registration.name
+
     def endpoint_for(self, listener_name: str) -> Endpoint | None:
         """Give the address this broker advertises to clients of `listener_name`."""
         for endpoint in self.advertised_endpoints:

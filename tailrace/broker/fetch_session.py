@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, ValuesView
 from dataclasses import dataclass
 from random import Random
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tailrace.clock import Clock
 from tailrace.protocol.error_codes import ErrorCode
@@ -28,6 +28,9 @@ from tailrace.protocol.messages.fetch import (
     PartitionData,
 )
 from tailrace.protocol.uuid import ZERO_UUID
+
+if TYPE_CHECKING:
+    from tailrace.broker.partition import Partition
 
 TOPIC_ID_VERSION_FIRST = 13
 NO_SESSION = 0
@@ -46,7 +49,8 @@ class SessionPartition:
     """A partition as the client asked for it, and as it was last answered.
 
     `topic` is None while nothing is known by the topic id (UNKNOWN_TOPIC_ID). `high_watermark` and
-    `local_log_start_offset` are what the client was told; -1 makes sure that it is told again.
+    `local_log_start_offset` are what the client was told; -1 makes sure that it is told again. `found` is where the
+    replica manager found it the last time, so that it need not look again in each request of a session.
     """
 
     topic: str | None
@@ -59,6 +63,7 @@ class SessionPartition:
     log_start_offset: int
     high_watermark: int = -1
     local_log_start_offset: int = -1
+    found: Partition | None = None
 
     def update(self, asked: FetchPartition) -> None:
         """Take over what a later request says."""
@@ -96,10 +101,12 @@ class FetchSession:
     """The partitions one client fetches, in the order in which they come next."""
 
     __slots__ = (
+        "counted_size",
         "created_ms",
         "epoch",
         "evictable_key",
         "id",
+        "is_old",
         "last_used_ms",
         "partitions",
         "privileged",
@@ -114,12 +121,11 @@ class FetchSession:
         self.last_used_ms = created_ms
         self.epoch = 1
         self.partitions: dict[PartitionKey, SessionPartition] = {}
-        self.evictable_key: EvictableKey | None = None
-
-    @property
-    def counted_size(self) -> int:
+        self.counted_size = 0
         """How many partitions it had when it was last used."""
-        return 0 if self.evictable_key is None else self.evictable_key[1]
+        self.is_old = False
+        """Whether it was then old enough for any other to take its slot."""
+        self.evictable_key: EvictableKey | None = None
 
 
 class FetchContext:
@@ -190,7 +196,7 @@ class IncrementalContext(FetchContext):
     __slots__ = ("_epoch", "_session")
 
     def __init__(self, session: FetchSession) -> None:
-        super().__init__(session.partitions)
+        self._partitions = session.partitions
         self._session = session
         self._epoch = session.epoch
 
@@ -296,13 +302,15 @@ class FetchSessionCache:
         """Note that a session was used, and how it now ranks when a slot is wanted."""
         self._sessions.move_to_end(session.id)
         session.last_used_ms = now
-        key = (session.privileged, len(session.partitions), session.id)
+        size = len(session.partitions)
         is_old = now - session.created_ms > EVICTION_MS
-        if key == session.evictable_key and not (is_old and not _contains(self._evictable_by_all, key)):
+        if size == session.counted_size and is_old == session.is_old:
             return
         self._drop_evictable(session)
-        self.partition_count += key[1] - session.counted_size
-        session.evictable_key = key
+        self.partition_count += size - session.counted_size
+        session.counted_size = size
+        session.is_old = is_old
+        key = session.evictable_key = (session.privileged, size, session.id)
         if is_old:
             insort(self._evictable_by_all, key)
         if is_old or not session.privileged:

@@ -204,7 +204,7 @@ class Partition:
 
     def check_leader_epoch(self, current_leader_epoch: int, *, leader_only: bool) -> None:
         """Raise where the client knows of another leader epoch, or wants a leader and this broker is none (KIP-320)."""
-        if self.log.is_offline:
+        if self.log.failure is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.topic_partition} is offline")
         if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             is_fenced = current_leader_epoch < self.leader_epoch

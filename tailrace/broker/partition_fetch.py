@@ -41,6 +41,12 @@ class FetchIsolation(IntEnum):
     TXN_COMMITTED = 2
 
 
+LOG_END = FetchIsolation.LOG_END
+HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
+TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
+"""Each by a name of its own: finding a member in its Enum takes 50 ns, and every fetch asks."""
+
+
 @dataclass(slots=True)
 class FetchParams:
     """What a fetch request asks of all its partitions together."""
@@ -71,7 +77,7 @@ def read_partition(
     """Read for one fetch; raises ApiError where the partition can't be read as asked."""
     partition.check_leader_epoch(asked.current_leader_epoch, leader_only=params.leader_only)
     follower = _follower(partition, asked, params) if params.replica_id >= 0 else None
-    log = partition.log
+    log, isolation = partition.log, params.isolation
     # As they were before the read: what is appended meanwhile must not keep a follower from counting as caught up.
     high_watermark = log.high_watermark
     log_start_offset = log.log_start_offset
@@ -84,9 +90,9 @@ def read_partition(
     if diverging is not NO_DIVERGING_EPOCH:
         records: Buffer = NO_RECORDS
     else:
-        if params.isolation is FetchIsolation.HIGH_WATERMARK:
+        if isolation is HIGH_WATERMARK:
             upper_offset = high_watermark
-        elif params.isolation is FetchIsolation.LOG_END:
+        elif isolation is LOG_END:
             upper_offset = log_end_offset
         else:
             upper_offset = last_stable_offset
@@ -95,7 +101,7 @@ def read_partition(
         )
         # A batch larger than the limit is not given in part: the client could do nothing with it (KIP-74).
         records = NO_RECORDS if read.first_entry_is_incomplete else read.records
-        if params.isolation is FetchIsolation.TXN_COMMITTED:
+        if isolation is TXN_COMMITTED:
             aborted = _aborted_transactions(partition, asked.fetch_offset, records, last_stable_offset)
         if follower is not None and update_follower:
             partition.follower_fetched(
@@ -129,9 +135,9 @@ def failed_partition(partition_index: int, code: ErrorCode) -> PartitionData:
 
 def upper_offset(partition: Partition, isolation: FetchIsolation) -> int:
     """Give the first offset that a reader of this kind may not see."""
-    if isolation is FetchIsolation.HIGH_WATERMARK:
+    if isolation is HIGH_WATERMARK:
         return partition.log.high_watermark
-    return partition.log.log_end_offset if isolation is FetchIsolation.LOG_END else partition.log.last_stable_offset
+    return partition.log.log_end_offset if isolation is LOG_END else partition.log.last_stable_offset
 
 
 def diverging_epoch(partition: Partition, asked: SessionPartition) -> EpochEndOffset:

@@ -222,6 +222,9 @@ class ReplicaManager:
 
     def fetched_partition(self, asked: SessionPartition) -> Partition:
         """Find the partition a fetch names, and make sure that name and topic id still mean the same one (KIP-516)."""
+        partition = asked.found
+        if partition is not None and not partition.is_removed:
+            return partition
         partition = self.partition(asked.topic or "", asked.partition)
         if asked.topic_id != partition.topic_id and asked.topic_id != ZERO_UUID:
             raise ApiError(
@@ -229,6 +232,7 @@ class ReplicaManager:
                 f"the id of {partition.topic_partition} is {uuid_text(partition.topic_id)}, "
                 f"not {uuid_text(asked.topic_id)}",
             )
+        asked.found = partition
         return partition
 
     # Records
@@ -361,3 +365,8 @@ class ReplicaManager:
     def topic_metrics(self, topic: str | None) -> TopicMetrics:
         """Give the numbers of a topic that is there; those of no topic in particular for every other name."""
         return self.metrics.topic(topic) if topic and self.metadata.topic(topic) is not None else self.metrics.any_topic
+
+    def fetched_metrics(self, asked: SessionPartition) -> TopicMetrics:
+        """Give the numbers of the topic a fetch names, without a look-up where its partition was found before."""
+        partition = asked.found
+        return self.topic_metrics(asked.topic) if partition is None else partition.topic_metrics

@@ -70,6 +70,11 @@ def read_span(view: memoryview, position: int, end: int) -> BatchSpan | None:
     return None
 
 
+def batch_size(view: memoryview, position: int) -> int:
+    """Give what the batch at `position` says of its size; something is known to begin there."""
+    return int.from_bytes(view[position + 8 : position + 12], "big", signed=True) + 12
+
+
 def walk(view: memoryview, position: int, end: int) -> Iterator[BatchSpan]:
     """Give the batches from `position` on; stop at the first bytes that can't be one."""
     while (span := read_span(view, position, end)) is not None:

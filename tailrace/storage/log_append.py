@@ -26,7 +26,7 @@ from tailrace.storage.producer_state import (
     ProducerAppendInfo,
     ProducerStateEntry,
 )
-from tailrace.storage.segment import Segment
+from tailrace.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from tailrace.storage.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
@@ -303,19 +303,20 @@ def take_over(producer_state: ProducerStateManager, segment: Segment, updates: P
 
 def _must_roll(log: Log, segment: Segment, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
     """Whether the batches go into a new segment: size, age, a full index, or an offset too far from the base."""
-    config = log.config
-    if segment.size + size > config.segment_bytes or segment.has_full_index:
+    if (
+        segment.size + size > log.config.segment_bytes
+        or segment.has_full_index
+        or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+    ):
         return True
-    if segment.size:
-        age_max = log.segment_age_max_ms - segment.roll_jitter_ms
-        first_timestamp = segment.first_timestamp
-        if first_timestamp is None:
-            first_timestamp = segment.load_first_timestamp()
-        # Age is told by the records' own times where they have any: a replica that copies them later rolls alike.
-        age = max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
-        if age > age_max:
-            return True
-    return not 0 <= last_offset - segment.base_offset <= 0x7FFFFFFF
+    if not segment.size:
+        return False
+    first_timestamp = segment.first_timestamp
+    if first_timestamp is None:
+        first_timestamp = segment.load_first_timestamp()
+    # Age is told by the records' own times where they have any: a replica that copies them later rolls alike.
+    age = max_timestamp - first_timestamp if first_timestamp >= 0 else now_ms - segment.created_ms
+    return age > log.segment_age_max_ms - segment.roll_jitter_ms
 
 
 def roll(log: Log, base_offset: int) -> Segment:

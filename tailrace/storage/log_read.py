@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError, MalformedFrame
 from tailrace.protocol.records.reader import read_records
-from tailrace.storage.batch_scan import BatchSpan, read_span
+from tailrace.storage.batch_scan import BatchSpan, batch_size, read_span
 from tailrace.storage.disk import DiskError
 from tailrace.storage.errors import CorruptFile
 from tailrace.storage.log_errors import SegmentDamaged
@@ -117,8 +117,7 @@ def _slice(
 
 def _cut(segment: Segment, start: int, end: int, max_bytes: int, min_one_message: bool) -> tuple[int, bool]:
     """Say where a slice ends that may have `max_bytes`, and whether its first batch is cut."""
-    span = read_span(segment.view, start, segment.size)
-    first_size = span.size if span is not None else 0
+    first_size = batch_size(segment.view, start)
     if first_size <= max_bytes:
         return start + max(max_bytes, 0), False
     if min_one_message:

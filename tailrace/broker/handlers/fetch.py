@@ -18,7 +18,14 @@ from tailrace.broker.broker import Broker
 from tailrace.broker.current_leader import current_leader
 from tailrace.broker.delayed_fetch import DelayedFetch
 from tailrace.broker.fetch_session import FetchContext, Found, SessionPartition
-from tailrace.broker.partition_fetch import CONSUMER_REPLICA_ID, NO_RECORDS, FetchIsolation, FetchParams
+from tailrace.broker.partition_fetch import (
+    CONSUMER_REPLICA_ID,
+    HIGH_WATERMARK,
+    LOG_END,
+    NO_RECORDS,
+    TXN_COMMITTED,
+    FetchParams,
+)
 from tailrace.broker.request import Answer, Request, Result
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.fetch import (
@@ -37,20 +44,23 @@ TOPIC_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
 READ_COMMITTED = 1
+READ = AclOperation.READ
+TOPIC = ResourceType.TOPIC
+"""Each by a name of its own: finding a member in its Enum takes 50 ns."""
 
 
 def handle(broker: Broker, request: Request[FetchRequest]) -> Result:
     """Answer with records, or wait for them."""
     body = request.body
     version = request.api_version
-    context = broker.fetch_sessions.open_context(body, version, partial(_topic_name, broker))
+    context = broker.fetch_sessions.open_context(body, version, broker.topic_name)
     params = _params(broker, body, version)
     asked, failed = _sort(broker, request, context, is_from_follower=params.replica_id >= 0)
     if not asked:
         return _respond(broker, request, context, failed, [])
     manager = broker.replica_manager
     for entry in asked:
-        manager.topic_metrics(entry.topic).total_fetch_requests += 1
+        manager.fetched_metrics(entry).total_fetch_requests += 1
     found, bytes_read, is_urgent = manager.read(params, asked, update_follower=True)
     if is_urgent or params.max_wait_ms <= 0 or bytes_read >= params.min_bytes:
         return _respond(broker, request, context, failed, found)
@@ -77,11 +87,6 @@ def error_response(request: Request[FetchRequest], code: ErrorCode, message: str
     )
 
 
-def _topic_name(broker: Broker, topic_id: bytes) -> str | None:
-    registration = broker.metadata.topic_by_id(topic_id)
-    return None if registration is None else registration.name
-
-
 def _params(broker: Broker, body: FetchRequest, version: int) -> FetchParams:
     if version >= REPLICA_STATE_VERSION_FIRST:
         replica_id = body.replica_state.replica_id
@@ -90,11 +95,11 @@ def _params(broker: Broker, body: FetchRequest, version: int) -> FetchParams:
         replica_id = body.replica_id
         replica_epoch = -1
     if replica_id != CONSUMER_REPLICA_ID:
-        isolation = FetchIsolation.LOG_END  # a follower, or a debugging client (-2)
+        isolation = LOG_END  # a follower, or a debugging client (-2)
     elif body.isolation_level == READ_COMMITTED:
-        isolation = FetchIsolation.TXN_COMMITTED
+        isolation = TXN_COMMITTED
     else:
-        isolation = FetchIsolation.HIGH_WATERMARK
+        isolation = HIGH_WATERMARK
     max_bytes = min(body.max_bytes, broker.config.fetch_max_bytes)
     return FetchParams(
         replica_id,
@@ -123,19 +128,18 @@ def _sort(
         may_replicate = False
     for entry in context.partitions:
         topic = entry.topic
-        code = ErrorCode.NONE
         if is_from_follower and not may_replicate:
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not (is_from_follower or authorizer.authorize(connection, AclOperation.READ, ResourceType.TOPIC, topic)):
+        elif not (is_from_follower or authorizer.authorize(connection, READ, TOPIC, topic)):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif (topic, entry.partition) not in partitions and broker.metadata.partition(topic, entry.partition) is None:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if code:
-            failed.append((entry, _refused(entry.partition, code)))
         else:
             asked.append(entry)
+            continue
+        failed.append((entry, _refused(entry.partition, code)))
     return asked, failed
 
 
@@ -157,7 +161,7 @@ def _respond(
     for entry, data in found:
         size = len(data.records or NO_RECORDS)
         if size:
-            broker.replica_manager.topic_metrics(entry.topic).bytes_out += size
+            broker.replica_manager.fetched_metrics(entry).bytes_out += size
             size_bytes += size
         elif data.error_code:
             _explain(broker, request, entry, data, endpoints)
