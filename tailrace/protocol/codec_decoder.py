@@ -165,7 +165,8 @@ class _DecoderGenerator:
         presence = self.writer.fresh("n")
         self._run.append((presence, "b"))
         self.flush()
-        with self.writer.block(f"if {presence} < 0:"):
+        # A tagged structure says that it is absent by a zero, any other one by -1.
+        with self.writer.block(f"if {presence} {'<' if field.tag is None else '<='} 0:"):
             self.writer.line(f"{target} = None")
         with self.writer.block("else:"):
             self.structure(field.struct, inner)

@@ -223,7 +223,7 @@ class _EncoderGenerator:
             return
         run = list(self._run)
         with writer.block(f"if {value} is None:"):
-            self._append([*run, ("-1", "b")])
+            self._append([*run, ("-1" if field.tag is None else "0", "b")])
         with writer.block("else:"):
             self._run = [*run, ("1", "b")]
             self.structure(field.struct, value)

@@ -80,7 +80,8 @@ def _field(field: FieldPlan) -> Any:
         return _counted(count, construct.Array(lambda context: context.count, element))
     if isinstance(field.wire, Nested):
         assert field.struct is not None
-        return _optional(_struct(field.struct)) if field.is_nullable else _struct(field.struct)
+        structure = _struct(field.struct)
+        return _optional(structure, absent=-1 if field.tag is None else 0) if field.is_nullable else structure
     return _value(field.wire, is_flexible=field.is_flexible)
 
 
@@ -109,12 +110,12 @@ def _counted(count: Any, content: Any) -> Any:
     )
 
 
-def _optional(structure: Any) -> Any:
-    """Put a byte in front that says null when it is negative."""
+def _optional(structure: Any, *, absent: int) -> Any:
+    """Put a byte in front: 1, or `absent` for null."""
     return construct.FocusedSeq(
         "content",
-        "presence" / construct.Rebuild(construct.Int8sb, lambda context: -1 if context.content is None else 1),
-        "content" / construct.IfThenElse(lambda context: context.presence < 0, construct.Pass, structure),
+        "presence" / construct.Rebuild(construct.Int8sb, lambda context: absent if context.content is None else 1),
+        "content" / construct.IfThenElse(lambda context: context.presence <= absent, construct.Pass, structure),
     )
 
 

@@ -129,7 +129,7 @@ class Records(Bytes):
 
 
 class Nested(WireType):
-    """A structure in place; where it may be null, behind one byte that is -1 (absent) or 1."""
+    """A structure in place; where it may be null, behind one byte: 1, or for null -1, which is 0 in a tagged field."""
 
 
 class Array(WireType):
