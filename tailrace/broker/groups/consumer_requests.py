@@ -278,7 +278,7 @@ def timer_expired(group: ConsumerGroup, name: str, surroundings: Surroundings) -
     member = group.members.get(member_id)
     if member is None:
         return decision
-    if kind == REBALANCE and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if kind == REBALANCE and (member.state is not MemberState.UNREVOKED_PARTITIONS or member.is_away):
         return decision
     remove_members(group, [member], surroundings, decision)
     return decision
