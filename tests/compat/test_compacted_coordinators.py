@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import confluent_kafka
@@ -15,6 +13,7 @@ from tailrace.storage.checkpoint_file import CLEANER_CHECKPOINT, OffsetCheckpoin
 from tailrace.storage.disk import Disk
 from tailrace.testing.broker_process import BrokerProcess
 from tests.storage.compaction_workshop import every_record
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -28,13 +27,6 @@ SETTINGS = {
 }
 OFFSETS, TRANSACTIONS = TopicPartition("__consumer_offsets", 0), TopicPartition("__transaction_state", 0)
 ROUNDS = 40
-
-
-def until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def clean_until(broker: BrokerProcess, partition: TopicPartition) -> int:
@@ -69,9 +61,9 @@ def test_offsets_and_transactions_are_there_after_compaction_and_kill(tmp_path: 
             position = confluent_kafka.TopicPartition("flights", 1, 1_000_000 if is_aborted else number)
             producer.send_offsets_to_transaction([position], copier.consumer_group_metadata(), 30)
             (producer.abort_transaction if is_aborted else producer.commit_transaction)(30)
-            time.sleep(0.05)
+            plain.poll(0.05)  # Time goes by, so that segments roll.
         # The newest segments stay as they are: only what lies before them is clean.
-        until(lambda: clean_until(broker, OFFSETS) > 3 * ROUNDS and clean_until(broker, TRANSACTIONS) > ROUNDS)
+        wait_for(lambda: clean_until(broker, OFFSETS) > 3 * ROUNDS and clean_until(broker, TRANSACTIONS) > ROUNDS)
         broker.kill()
         directory = broker.data_dir / str(OFFSETS)
         assert len(every_record(directory)) < 2 * ROUNDS  # of more than 4 * ROUNDS
@@ -93,7 +85,7 @@ def test_offsets_and_transactions_are_there_after_compaction_and_kill(tmp_path: 
         reader = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "reader"})
         reader.assign([confluent_kafka.TopicPartition("flights", 0, 0)])
         values: list[bytes | None] = []
-        until(lambda: values.extend(one.value() for one in reader.consume(50, 1)) or b"last" in values)
+        wait_for(lambda: values.extend(one.value() for one in reader.consume(50, 1)) or b"last" in values)
         assert values == [b"%d" % number for number in range(1, ROUNDS + 1) if number % 5] + [b"last"]
         for consumer in (copier, plain, reader):
             consumer.close()

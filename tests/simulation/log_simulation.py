@@ -105,7 +105,7 @@ class LogSimulation:
     def batch(self, producer: int, base_offset: int = 0) -> bytearray:
         now = self.clock.time_ms()
         records = [
-            Record(base_offset + slot, now + self.chance.randrange(-500, 500), None, self.chance.randbytes(self.size()))
+            Record(base_offset + slot, now + self.chance.randrange(-500, 500), self.key(), self.value())
             for slot in range(self.chance.choice((1, 1, 1, 2, 3, 7)))
         ]
         return write_batch(
@@ -119,8 +119,11 @@ class LogSimulation:
             is_transactional=producer >= TRANSACTIONAL_FROM,
         )
 
-    def size(self) -> int:
-        return self.chance.choice((0, 3, 20, 20, 20, 100, 100, 700))
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes | None:
+        return self.chance.randbytes(self.chance.choice((0, 3, 20, 20, 20, 100, 100, 700)))
 
     def do_follow(self) -> None:
         """Append as a follower, now and then with a gap as compaction leaves it."""
@@ -412,9 +415,12 @@ class LogSimulation:
             assert known[producer].last_offset == last
         opened = [first for first in model.open_transactions.values() if first >= model.log_start_offset]
         if len(opened) == len(model.open_transactions):
-            assert log.producer_state.first_undecided_offset == (min(opened) if opened else None)
+            self.check_undecided(min(opened) if opened else None)
         if model.log_end_offset > model.log_start_offset:
             self.check_aborted(model.log_start_offset, log.last_stable_offset)
+
+    def check_undecided(self, first_offset: int | None) -> None:
+        assert self.log.producer_state.first_undecided_offset == first_offset
 
     def check_epochs(self) -> None:
         """The first entry is moved along with the log start offset, and does not come back with lost truncations."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.compacted_simulation import CompactedSimulation
 from tests.simulation.log_simulation import LogSimulation
 
 STEPS = 5_000
@@ -21,8 +22,8 @@ def root() -> Iterator[Path]:
         yield Path(path)
 
 
-def run(root: Path, seed: int, steps: int) -> LogSimulation:
-    simulation = LogSimulation(root, seed)
+def run(root: Path, seed: int, steps: int, kind: type[LogSimulation] = LogSimulation) -> LogSimulation:
+    simulation = kind(root, seed)
     for step in range(steps):
         try:
             simulation.step()
@@ -44,3 +45,16 @@ def test_log_is_as_the_model_says(root: Path, seed: int) -> None:
 def test_log_is_as_the_model_says_for_long(root: Path, seed: int) -> None:
     simulation = run(root, seed, 50_000)
     assert simulation.counts["append"] > 10_000
+
+
+@pytest.mark.parametrize("seed", range(2000, 2006))
+def test_compacted_log_is_as_the_model_says(root: Path, seed: int) -> None:
+    simulation = run(root, seed, 2_000, CompactedSimulation)
+    assert set(simulation.counts) >= {"append", "read", "compact", "truncate"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3000, 3020))
+def test_compacted_log_is_as_the_model_says_for_long(root: Path, seed: int) -> None:
+    simulation = run(root, seed, 20_000, CompactedSimulation)
+    assert simulation.counts["compact"] > 100
