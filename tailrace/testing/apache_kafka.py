@@ -85,14 +85,18 @@ def run_tool(main_class: str, *arguments: str, timeout_s: float = 120) -> subpro
 class ApacheKafka:
     """One Apache Kafka broker on loopback; a context manager that ends it.
 
-    `settings` are lines of server.properties beyond those that say where to listen. `data_dir` outlives the broker, so
-    that another one can be started on what it wrote.
+    `settings` are lines of server.properties beyond those that say where to listen; `features` are levels that a new
+    cluster begins with in place of the latest. `data_dir` outlives the broker, so that another one can be started on
+    what it wrote.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, features: Mapping[str, int] | None = None
+    ) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self.settings = dict(settings or {})
+        self.features = dict(features or {})
         self.port = 0
         self.start_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -175,7 +179,10 @@ class ApacheKafka:
         return path
 
     def _format(self, properties: Path, cluster_id: str) -> None:
-        done = run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties))
+        arguments = ["format", "-t", cluster_id, "-c", str(properties)]
+        for name, level in self.features.items():
+            arguments += ["--feature", f"{name}={level}"]
+        done = run_tool("kafka.tools.StorageTool", *arguments)
         if done.returncode != 0:
             raise RuntimeError(f"Apache Kafka could not format {self.data_dir}: {done.stdout}{done.stderr}")
 
