@@ -44,7 +44,9 @@ class ConsumerGroups:
         found = self._shard.groups.get(group_id)
         if isinstance(found, HostedConsumerGroup):
             return found, []
-        if event.request.member_epoch != JOINING_EPOCH:
+        if event.request.member_epoch < JOINING_EPOCH:
+            return self.group(group_id), []
+        if event.request.member_epoch > JOINING_EPOCH:
             what = f"Consumer group {group_id} not found." if found is None else not_a_consumer_group(group_id)
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, what)
         if found is None:

@@ -21,11 +21,14 @@ from tailrace.protocol.messages.consumer_group_describe import (
     DescribedGroup,
 )
 
+CONSUMER_PROTOCOL = "consumer"
 HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def handle(broker: Broker, request: Request[ConsumerGroupDescribeRequest]) -> ConsumerGroupDescribeResponse:
     """Describe each group, or say why not."""
+    if CONSUMER_PROTOCOL not in broker.config.group_coordinator_rebalance_protocols:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     return ConsumerGroupDescribeResponse(
         throttle_time_ms=broker.quotas.record_request(request.connection, request.client_id),
         groups=[_describe(broker, request, group_id) for group_id in request.body.group_ids],

@@ -21,10 +21,14 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
+CONSUMER_PROTOCOL = "consumer"
+
 
 def handle(broker: Broker, request: Request[ConsumerGroupHeartbeatRequest]) -> Result:
     """Take the heartbeat, or say why not."""
     body = request.body
+    if CONSUMER_PROTOCOL not in broker.config.group_coordinator_rebalance_protocols:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     authorize = broker.authorizer.authorize
     connection = request.connection
     if not authorize(connection, AclOperation.READ, ResourceType.GROUP, body.group_id):

@@ -17,6 +17,7 @@ class GroupSettings(SettingTable):
         ("classic", "consumer", "streams"),
         "Which rebalance protocols groups may use.",
         each_one_of("consumer", "classic", "share", "streams"),
+        acts=True,
     )
     group_coordinator_threads = integer(4, "Threads that serve groups.", at_least(1), HIGH)
     group_coordinator_append_linger_ms = integer(
