@@ -22,6 +22,7 @@ def ask_all(talk: Conversation) -> None:
         incremental_alter_configs(talk, version)
     cluster(talk)
     leaders_and_replicas(talk)
+    access_control(talk)
 
 
 def api_versions(talk: Conversation) -> None:
@@ -187,3 +188,20 @@ def leaders_and_replicas(talk: Conversation) -> None:
         asked = [{"name": "plain", "partitionIndexes": [0, 9]}, {"name": "no-such-topic", "partitionIndexes": [0]}]
         talk.ask("ListPartitionReassignments", version, topics=asked, timeoutMs=5_000)
         talk.ask("ListPartitionReassignments", version, "all", topics=None, timeoutMs=5_000)
+
+
+def access_control(talk: Conversation) -> None:
+    """There is no authorizer, so nobody can be given or denied anything."""
+    for version in versions_of("DescribeAcls"):
+        anything = {"resourceTypeFilter": 1, "patternTypeFilter": 1, "operation": 1, "permissionType": 1}
+        talk.ask("DescribeAcls", version, **anything)
+        acl = {
+            "resourceType": TOPIC,
+            "resourceName": "plain",
+            "principal": "User:somebody",
+            "host": "*",
+            "operation": 3,
+            "permissionType": 3,
+        }
+        talk.ask("CreateAcls", version, creations=[acl, acl])
+        talk.ask("DeleteAcls", version, filters=[anything])

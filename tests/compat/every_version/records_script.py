@@ -83,7 +83,10 @@ def ask_metadata(talk: Conversation, ids: dict[str, str]) -> None:
         if version >= 1:
             talk.ask("Metadata", version, "none", topics=[], **options)
         if version >= 12:
-            by_id = [{"topicId": ids[PLAIN], "name": None}, {"topicId": "AAAAAAAAAAAAAAAAAAAAAQ", "name": None}]
+            by_id: list[dict[str, Any]] = [
+                {"topicId": ids[PLAIN], "name": None},
+                {"topicId": "AAAAAAAAAAAAAAAAAAAAAQ", "name": None},
+            ]
             talk.ask("Metadata", version, "by id", topics=by_id, **options)
         if version in (10, 11):
             talk.ask("Metadata", version, "by id", topics=[{"topicId": ids[PLAIN], "name": PLAIN}], **options)

@@ -93,8 +93,8 @@ def refused(talk: Conversation) -> None:
         )
     for version in range(4):
         fields = {f"v3AndBelow{key[0].upper()}{key[1:]}": value for key, value in stranger.items()}
-        topics = [{"name": PLAIN, "partitions": [0]}]
-        talk.ask("AddPartitionsToTxn", version, "of a stranger", v3AndBelowTopics=topics, **fields)
+        added = [{"name": PLAIN, "partitions": [0]}]
+        talk.ask("AddPartitionsToTxn", version, "of a stranger", v3AndBelowTopics=added, **fields)
     for version in range(4, latest("AddPartitionsToTxn") + 1):
         for verify in (False, True):
             wish = {**stranger, "verifyOnly": verify, "topics": [{"name": PLAIN, "partitions": [0]}]}
