@@ -8,31 +8,38 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
 from tailrace.client.buffer_memory import BufferMemory
 from tailrace.client.metadata import TopicMetadata
 from tailrace.client.partitioner import choose_partition
 from tailrace.client.producer_batch import ProducerBatch
 from tailrace.protocol.records.compression import Compression
+from tailrace.protocol.records.record import RecordHeader
 from tailrace.protocol.records.writer import BatchBuilder
 from tailrace.protocol.topic_partition import TopicPartition
+
+TryAppend: TypeAlias = Callable[[int, bytes | None, bytes | None, Sequence[RecordHeader]], int]
 
 TIMER_MARGIN_S: Final = 0.0005
 """A timer may fire this much early: what waited for it counts as ready, or the timer would be set for no time."""
 
 
 class PartitionQueue:
-    """One partition's batches that are not on their way, in order; `open` is the last one while it takes records."""
+    """One partition's batches that are not on their way, in order.
 
-    __slots__ = ("batches", "on_wire_count", "open", "topic_partition")
+    `open` is the last one while it takes records, by `try_append`, which is kept here because it is called so often.
+    """
+
+    __slots__ = ("batches", "on_wire_count", "open", "topic_partition", "try_append")
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
         self.batches: deque[ProducerBatch] = deque()
         self.open: ProducerBatch | None = None
+        self.try_append: TryAppend | None = None
         self.on_wire_count = 0
 
     def put_back(self, batch: ProducerBatch) -> None:
@@ -114,30 +121,32 @@ class Accumulator:
         batch = ProducerBatch(queue.topic_partition, created_at=now, reserved_bytes=reserved_bytes, builder=builder)
         self.add(queue, batch)
         queue.open = batch
+        queue.try_append = builder.try_append
         return batch
 
     def end_batch(self, queue: PartitionQueue) -> None:
         """Let the open batch of a partition take no more records."""
-        batch, queue.open = queue.open, None
+        batch, queue.open, queue.try_append = queue.open, None, None
         topic = self.topics.get(queue.topic_partition.topic)
         if batch is not None and topic is not None and topic.sticky is queue:
             topic.sticky_bytes += batch.size
 
     def add(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Queue a batch behind the others of its partition."""
-        self.end_batch(queue)
+        if queue.open is not None:
+            self.end_batch(queue)
         queue.batches.append(batch)
         self.active[queue.topic_partition] = queue
         self.incomplete[batch] = None
 
-    def sticky_queue(self, topic: TopicQueues, leaders: Iterable[int]) -> PartitionQueue:
+    def sticky_queue(self, topic: TopicQueues, available: Callable[[TopicQueues], Iterable[int]]) -> PartitionQueue:
         """Give the partition for records without a key; another one once a batch's worth of bytes went to the last.
 
-        `leaders` are the partitions that somebody leads; all are possible where there are none.
+        `available` gives the partitions that can be written to now; all are possible where there are none.
         """
         sticky = topic.sticky
         if sticky is None or topic.sticky_bytes >= self._batch_bytes:
-            numbers = list(leaders) or list(topic.partitions)
+            numbers = list(available(topic)) or list(topic.partitions)
             waiting_counts = {number: len(topic.partitions[number].batches) for number in numbers}
             chosen = choose_partition(waiting_counts, self._random, is_adaptive=self._is_adaptive)
             sticky = topic.sticky = topic.partitions[chosen]
@@ -151,13 +160,12 @@ class Accumulator:
         return max(batch.created_at + self._linger_s, batch.not_before) if may_linger else batch.not_before
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
-        """Take the first batch of a queue on its way, closed."""
+        """Take the first batch of a queue on its way."""
         batch = queue.batches.popleft()
         if batch is queue.open:
             self.end_batch(queue)
         if not queue.batches:
             self.active.pop(queue.topic_partition, None)
-        batch.close()
         return batch
 
     def put_back(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -211,7 +219,7 @@ class Accumulator:
     def drop_unsent(self) -> Iterator[ProducerBatch]:
         """Take every batch out of its queue that was never sent; what is to be sent again stays."""
         for queue in list(self.active.values()):
-            queue.open = None
+            queue.open = queue.try_append = None
             yield from [batch for batch in queue.batches if not batch.attempts_count]
             queue.batches = deque(batch for batch in queue.batches if batch.attempts_count)
             if not queue.batches:

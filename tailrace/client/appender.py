@@ -23,7 +23,8 @@ from tailrace.protocol.records.record import RecordHeader
 from tailrace.protocol.records.writer import record_size_bound
 from tailrace.settings.client_config import ProducerConfig
 
-_MIN_BLOCK_MS: Final = 0.0
+_TURN_BYTES: Final = 64 * 1024
+"""So much is put into batches before the loop gets a turn."""
 
 
 class RecordAppender:
@@ -47,6 +48,7 @@ class RecordAppender:
         self._config = config
         self._hashes = hashes
         self._partitioner = partitioner
+        self._begun_bytes = 0
 
     async def append(
         self,
@@ -62,25 +64,67 @@ class RecordAppender:
         size = self._checked_size(key, value, headers)
         while True:
             queue = await self._find_queue(topic, value, key, partition, deadline)
-            batch = queue.open
-            if batch is not None and batch.builder is not None:
-                if batch.builder.try_append(timestamp, key, value, headers):
-                    return Delivery(batch, batch.builder.records_count - 1, timestamp)
+            if queue.open is not None and queue.try_append is not None:
+                index = queue.try_append(timestamp, key, value, headers)
+                if index >= 0:
+                    return Delivery(queue.open, index, timestamp)
                 self._accumulator.end_batch(queue)  # it is full, and another partition may be next
                 self._sender.wake()
-                continue
-            if not await self._reserve(queue, size, deadline):
-                continue
-            batch = self._accumulator.begin_batch(
-                queue, now=self._cluster.clock.monotonic(), reserved_bytes=self._reservation(size)
-            )
-            assert batch.builder is not None, "a batch that was just begun is open"
-            batch.builder.try_append(timestamp, key, value, headers)
-            delivery = Delivery(batch, 0, timestamp)
-            self._sender.wake()
-            # Once a batch, let the loop send what is full: a caller that only ever sends would starve it.
-            await asyncio.sleep(0)
-            return delivery
+            elif await self._reserve(queue, size, deadline):
+                delivery = self._begin(queue, self._reservation(size), timestamp, key, value, headers)
+                if self.is_turn_due():
+                    await asyncio.sleep(0)
+                return delivery
+
+    def append_now(
+        self,
+        topic: TopicQueues,
+        queue: PartitionQueue,
+        is_keyless: bool,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[RecordHeader],
+    ) -> Delivery | None:
+        """Begin a batch with a record, if that needs no waiting; None where `append` has to be gone through."""
+        if topic.version != self._cluster.version:
+            return None
+        accumulator = self._accumulator
+        if queue.open is not None:
+            accumulator.end_batch(queue)
+            if is_keyless:
+                queue = self.next_queue(topic)
+                if queue.open is not None:
+                    return None
+        wanted = accumulator.batch_bytes
+        size = HEADER_SIZE + record_size_bound(key, value, headers)
+        if size > wanted or not self._memory.try_reserve(wanted):
+            return None
+        return self._begin(queue, wanted, timestamp, key, value, headers)
+
+    def is_turn_due(self) -> bool:
+        """Whether it is time to let the loop send what is full: a caller that only ever sends would starve it."""
+        if self._begun_bytes < _TURN_BYTES:
+            return False
+        self._begun_bytes = 0
+        return True
+
+    def _begin(
+        self,
+        queue: PartitionQueue,
+        reserved_bytes: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[RecordHeader],
+    ) -> Delivery:
+        now = self._cluster.clock.monotonic()
+        batch = self._accumulator.begin_batch(queue, now=now, reserved_bytes=reserved_bytes)
+        assert queue.try_append is not None, "a batch that was just begun is open"
+        queue.try_append(timestamp, key, value, headers)
+        self._begun_bytes += reserved_bytes
+        self._sender.wake()
+        return Delivery(batch, 0, timestamp)
 
     async def topic(self, name: str, timeout_ms: float) -> TopicQueues:
         """Give a topic's queues as metadata has them now, waiting for metadata where there is none."""
@@ -111,7 +155,7 @@ class RecordAppender:
 
     def next_queue(self, topic: TopicQueues) -> PartitionQueue:
         """Give the partition that records without a key go to now."""
-        return self._accumulator.sticky_queue(topic, self._available(topic))
+        return self._accumulator.sticky_queue(topic, self._available)
 
     async def _find_queue(
         self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, deadline: float
@@ -189,4 +233,4 @@ class RecordAppender:
         return size
 
     def _left_ms(self, deadline: float) -> float:
-        return max((deadline - self._cluster.clock.monotonic()) * 1000, _MIN_BLOCK_MS)
+        return max((deadline - self._cluster.clock.monotonic()) * 1000, 0.0)

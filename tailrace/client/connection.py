@@ -34,6 +34,8 @@ M = TypeVar("M", bound=Message)
 SOFTWARE_NAME: Final = "tailrace"
 REQUESTS_IN_FLIGHT_MAX: Final = 64
 """How many requests wait for answers on one connection before `request` waits; the sender has a limit of its own."""
+_TIMER_MARGIN_S: Final = 0.0005
+"""A timer may fire this much early."""
 RESPONSE_BYTES_MAX: Final = 256 * 1024 * 1024
 """A length prefix beyond this is no answer of a broker: fetch.max.bytes is a fifth of it."""
 
@@ -58,7 +60,8 @@ class _Pending:
     version: int
     header_version: int
     answer: asyncio.Future[Any]
-    timer: TimerHandle | None
+    timeout_ms: int
+    expires_at: float
 
 
 class Connection:
@@ -68,7 +71,8 @@ class Connection:
         self.address = address
         self.finalized_features: dict[str, int] = {}
         """Features that the cluster has agreed on, with their levels: `transaction.version`, `group.version`."""
-        self.last_used_at = clock.monotonic()
+        self.requests_count = 0
+        """How many requests were sent so far; who finds it unchanged knows that the connection was idle."""
         self._settings = settings
         self._clock = clock
         self._stream: Stream | None = None
@@ -78,6 +82,8 @@ class Connection:
         self._versions: dict[int, tuple[int, int]] = {}
         self._slots: deque[asyncio.Future[None]] = deque()
         self._throttled_until = 0.0
+        self._timer: TimerHandle | None = None
+        self._timer_at = 0.0
         self._end: ClientError | None = None
 
     @classmethod
@@ -175,9 +181,12 @@ class Connection:
         answer: asyncio.Future[M] = asyncio.get_running_loop().create_future()
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
         header_version = APIS[ApiKey(message.api_key or 0)].response_header_version(version)
-        pending = _Pending(correlation_id, response_class, version, header_version, answer, None)
-        pending.timer = self._clock.call_later(timeout_ms, lambda: self._expire(pending, timeout_ms))
-        self._pending.append(pending)
+        expires_at = self._clock.monotonic() + timeout_ms / 1000
+        self._pending.append(
+            _Pending(correlation_id, response_class, version, header_version, answer, timeout_ms, expires_at)
+        )
+        if self._timer is None or expires_at < self._timer_at:
+            self._set_timer(expires_at, timeout_ms)
         return answer
 
     def submit_without_answer(self, message: Message, *, version_max: int | None = None) -> None:
@@ -233,7 +242,7 @@ class Connection:
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         client_id = self._settings.client_id
         stream.write(encode_request(message, version, correlation_id=correlation_id, client_id=client_id))
-        self.last_used_at = self._clock.monotonic()
+        self.requests_count += 1
         return correlation_id
 
     def _open_stream(self) -> Stream:
@@ -255,19 +264,34 @@ class Connection:
         throttle_time_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_time_ms > 0:
             self._throttled_until = self._clock.monotonic() + throttle_time_ms / 1000
-        if pending.timer is not None:
-            pending.timer.cancel()
         if not pending.answer.done():
             pending.answer.set_result(response)
         if self._slots:
             self._free_slot()
 
-    def _expire(self, pending: _Pending, timeout_ms: int) -> None:
-        """End the connection, because the oldest request is not answered in its time."""
+    def _set_timer(self, at: float, delay_ms: float) -> None:
+        """Look at `at` whether a request is answered in its time. One timer for all: most requests are, and soon."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._clock.call_later(delay_ms, self._look_at_time)
+
+    def _look_at_time(self) -> None:
+        """End the connection if a request is not answered in its time."""
+        self._timer = None
+        now = self._clock.monotonic() + _TIMER_MARGIN_S
+        for pending in self._pending:
+            if pending.expires_at <= now:
+                self._expire(pending)
+                return
+        if self._pending:
+            earliest = min(pending.expires_at for pending in self._pending)
+            self._set_timer(earliest, (earliest - now + _TIMER_MARGIN_S) * 1000)
+
+    def _expire(self, pending: _Pending) -> None:
         if not pending.answer.done():
-            pending.answer.set_exception(
-                RequestTimedOut(f"{self.address} did not answer {pending.response_class.__name__} in {timeout_ms} ms")
-            )
+            what, timeout_ms = pending.response_class.__name__, pending.timeout_ms
+            pending.answer.set_exception(RequestTimedOut(f"{self.address} did not answer {what} in {timeout_ms} ms"))
         self._finish(ConnectionLost(f"{self.address} did not answer another request in time"))
 
     def _finish(self, error: ClientError, *, is_orderly: bool = False) -> None:
@@ -275,6 +299,8 @@ class Connection:
         if self._end is not None:
             return
         self._end = error
+        if self._timer is not None:
+            self._timer.cancel()
         if self._stream is not None:
             if is_orderly:
                 self._stream.close()
@@ -282,8 +308,6 @@ class Connection:
                 self._stream.abort()
         while self._pending:
             pending = self._pending.popleft()
-            if pending.timer is not None:
-                pending.timer.cancel()
             if not pending.answer.done():
                 pending.answer.set_exception(ConnectionLost(str(error)))
         while self._slots:

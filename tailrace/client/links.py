@@ -1,8 +1,8 @@
 """The connections of one client: one to each broker and lane, opened once for all who ask, and not too often.
 
 A broker that could not be reached is left alone for a while, which doubles (reconnect.backoff.ms), and each attempt has
-longer than the one before (socket.connection.setup.timeout.ms). A connection that nothing is sent on is closed after
-connections.max.idle.ms.
+longer than the one before (socket.connection.setup.timeout.ms). A connection that nothing is sent on is closed when it
+was idle for connections.max.idle.ms; it is looked at that often, so it may take twice that time.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class _Link:
     failures_count: int = 0
     not_before: float = 0.0
     idle_timer: TimerHandle | None = None
+    requests_count: int = -1
+    """How many requests the connection had sent when it was last looked at."""
 
 
 class Links:
@@ -135,7 +137,7 @@ class Links:
         error = task.exception()
         if error is None:
             link.connection = task.result()
-            link.failures_count, link.not_before = 0, 0.0
+            link.failures_count, link.not_before, link.requests_count = 0, 0.0, -1
             self._watch_idleness(link)
         elif isinstance(error, ClientError):
             config = self._config
@@ -154,9 +156,8 @@ class Links:
             link.idle_timer = None
         if idle_max_ms < 0 or connection is None or not connection.is_open:
             return
-        idle_ms = (self._clock.monotonic() - connection.last_used_at) * 1000
-        if idle_ms >= idle_max_ms and not connection.in_flight_count:
+        if connection.requests_count == link.requests_count and not connection.in_flight_count:
             connection.close()
             return
-        left_ms = idle_max_ms - idle_ms if idle_ms < idle_max_ms else idle_max_ms
-        link.idle_timer = self._clock.call_later(left_ms, lambda: self._watch_idleness(link))
+        link.requests_count = connection.requests_count
+        link.idle_timer = self._clock.call_later(idle_max_ms, lambda: self._watch_idleness(link))

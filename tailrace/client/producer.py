@@ -11,6 +11,7 @@ twice. How batches travel is `sender`'s business.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Sequence
@@ -138,9 +139,9 @@ class Producer(Generic[K, V]):
         self._hashes = KeyHashes()
         self._appender = RecordAppender(cluster, self._accumulator, self._sender, config, self._hashes, partitioner)
         is_plain = key_serializer is None and value_serializer is None and not interceptors
-        self._is_plain = is_plain and partitioner is None and not config.partitioner_ignore_keys
-        self._topics: dict[str, TopicQueues] = self._accumulator.topics
-        """Where `send` looks first; empty while no records are taken, so that it comes to where the reason is told."""
+        has_short_way = is_plain and partitioner is None and not config.partitioner_ignore_keys
+        self._topics: dict[str, TopicQueues] = self._accumulator.topics if has_short_way else {}
+        """Where `send` looks first. Empty where records need more than a batch: to be converted, or to be refused."""
         self._is_closed = False
 
     async def __aenter__(self) -> Producer[K, V]:
@@ -168,8 +169,9 @@ class Producer(Generic[K, V]):
         """
         timestamp = self._time_ms() if timestamp_ms is None else timestamp_ms
         delivery: Delivery | None = None
-        if self._is_plain and (queues := self._topics.get(topic)) is not None:
-            # Nearly every record finds an open batch here; the rest of this function's cost is Python's own.
+        # Nearly every record finds an open batch here, and one in a batch's worth begins the next one.
+        queues = self._topics.get(topic)
+        if queues is not None:
             if partition is not None:
                 queue = queues.partitions.get(partition)
             elif key is None:
@@ -177,11 +179,20 @@ class Producer(Generic[K, V]):
             else:
                 number = self._hashes.partition_of(key, queues.partitions_count)  # type: ignore[arg-type]
                 queue = queues.partitions.get(number)
-            if queue is not None and (batch := queue.open) is not None:
-                builder = batch.builder
-                assert builder is not None, "an open batch has its builder"
-                if builder.try_append(timestamp, key, value, headers):  # type: ignore[arg-type]
-                    delivery = Delivery(batch, builder.records_count - 1, timestamp)
+            if queue is not None:
+                if (
+                    queue.try_append is not None
+                    and (
+                        index := queue.try_append(timestamp, key, value, headers)  # type: ignore[arg-type]
+                    )
+                    >= 0
+                ):
+                    delivery = Delivery(queue.open, index, timestamp)  # type: ignore[arg-type]
+                else:
+                    is_keyless = key is None and partition is None
+                    delivery = self._appender.append_now(queues, queue, is_keyless, timestamp, key, value, headers)  # type: ignore[arg-type]
+                    if delivery is not None and self._appender.is_turn_due():
+                        await asyncio.sleep(0)
         if delivery is None:
             delivery = await self._send_slowly(ProducerRecord(topic, value, key, headers, partition, timestamp))
         if on_delivery is not None:

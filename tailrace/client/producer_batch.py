@@ -7,7 +7,7 @@ it keeps only what its deliveries ask for. A batch that was too large for the br
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tailrace.client.delivery import run_waiters
 from tailrace.client.errors import BrokerError, ClientError
@@ -34,6 +34,31 @@ class ProducerId(NamedTuple):
 
 
 NO_PRODUCER = ProducerId(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+class Builder(Protocol):
+    """What makes a batch's bytes."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch so far, before compression."""
+        ...
+
+    @property
+    def records_count(self) -> int:
+        """How many records it has."""
+        ...
+
+    def finish(
+        self,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        base_sequence: int = NO_SEQUENCE,
+        is_transactional: bool = False,
+    ) -> bytearray:
+        """Give the batch; the builder is spent."""
+        ...
 
 
 class ProducerBatch:
@@ -67,16 +92,14 @@ class ProducerBatch:
         *,
         created_at: float,
         reserved_bytes: int,
-        builder: BatchBuilder | None = None,
-        data: bytearray | None = None,
-        records_count: int = 0,
+        builder: Builder,
     ) -> None:
         self.topic_partition = topic_partition
         self.created_at = created_at
         self.reserved_bytes = reserved_bytes
-        self.builder = builder
-        self.data = data
-        self.records_count = records_count
+        self.builder: Builder | None = builder
+        self.data: bytearray | None = None
+        self.records_count = 0
         """How many records it has, once it is closed."""
         self.attempts_count = 0
         self.not_before = 0.0
@@ -118,12 +141,23 @@ class ProducerBatch:
             self.builder = None
 
     def stamp(self, producer: ProducerId, base_sequence: int, *, is_transactional: bool) -> None:
-        """Write who sends it and its sequence numbers; into a copy, if bytes that may be on their way have others."""
-        assert self.data is not None, "a batch is closed before it is stamped"
-        if self.attempts_count:
-            self.data = bytearray(self.data)
+        """Write who sends it and its sequence numbers, closing it; into a copy, if other bytes may be on their way."""
         self.producer = producer
         self.base_sequence = base_sequence
+        builder = self.builder
+        if builder is not None:
+            self.records_count = builder.records_count
+            self.builder = None
+            self.data = builder.finish(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                base_sequence=base_sequence,
+                is_transactional=is_transactional,
+            )
+            return
+        assert self.data is not None, "a batch has its builder or its bytes until it is settled"
+        if self.attempts_count:
+            self.data = bytearray(self.data)
         set_producer(
             self.data,
             0,

@@ -114,9 +114,17 @@ class Sender:
         now = self._clock.monotonic()
         if self._next_expiry <= now + TIMER_MARGIN_S:
             self._give_up_expired(now + TIMER_MARGIN_S)
+        by_node, next_at = self._plan(now)
+        for node_id, targets in by_node.items():
+            next_at = min(next_at, self._send_to(node_id, targets, now))
+        if self._timer is None or next_at < self._timer_at or self._timer_at <= now:
+            self._set_timer(next_at, now)
+
+    def _plan(self, now: float) -> tuple[dict[int, list[tuple[PartitionQueue, Leader]]], float]:
+        """Find what can be sent to whom now, and when to look again for the rest."""
         next_at = float("inf")
         by_node: dict[int, list[tuple[PartitionQueue, Leader]]] = {}
-        for queue in list(self._accumulator.active.values()):
+        for queue in self._accumulator.active.values():
             ready_at = self._accumulator.ready_at(queue)
             if ready_at > now + TIMER_MARGIN_S:
                 next_at = min(next_at, ready_at)
@@ -126,11 +134,10 @@ class Sender:
                     self._cluster.expire_metadata()
                 else:
                     by_node.setdefault(leader.node_id, []).append((queue, leader))
-            self._next_expiry = min(self._next_expiry, queue.batches[0].created_at + self._delivery_timeout_s)
-        next_at = min(next_at, self._next_expiry)
-        for node_id, targets in by_node.items():
-            next_at = min(next_at, self._send_to(node_id, targets, now))
-        self._set_timer(next_at, now)
+            expiry = queue.batches[0].created_at + self._delivery_timeout_s
+            if expiry < self._next_expiry:
+                self._next_expiry = expiry
+        return by_node, min(next_at, self._next_expiry)
 
     def abort_unsent(self, error: ClientError) -> None:
         """Fail what was never on its way: its transaction is aborted, or there is no producer any more."""
@@ -175,7 +182,7 @@ class Sender:
                 if sent and size > self._config.max_request_size:
                     left.append((queue, leader))
                     continue
-                sent.append((self._take(queue, now), leader))
+                sent.append((self._take(queue), leader))
                 if queue.batches and self._accumulator.ready_at(queue) <= now and self._may_send(queue):
                     left.append((queue, leader))
             self._send(node_id, connection, sent)
@@ -183,15 +190,16 @@ class Sender:
             targets = left
         return float("inf")
 
-    def _take(self, queue: PartitionQueue, now: float) -> ProducerBatch:
+    def _take(self, queue: PartitionQueue) -> ProducerBatch:
         batch = self._accumulator.take(queue)
         if self._sequences is not None:
             self._sequences.assign(batch)
+        else:
+            batch.close()
         batch.sent_as = (batch.producer, batch.base_sequence)
         batch.attempts_count += 1
         queue.on_wire_count += 1
         self._on_wire[batch] = None
-        self._next_expiry = min(self._next_expiry, batch.created_at + self._delivery_timeout_s)
         return batch
 
     def _send(self, node_id: int, connection: Connection, sent: Sequence[Sent]) -> None:
@@ -391,8 +399,6 @@ class Sender:
     def _set_timer(self, next_at: float, now: float) -> None:
         """Look again at `next_at`; a timer that rings before is as good."""
         if self._timer is not None:
-            if now < self._timer_at <= next_at:
-                return
             self._timer.cancel()
             self._timer = None
         if next_at < float("inf"):

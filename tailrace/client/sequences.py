@@ -57,6 +57,7 @@ class Sequences:
         """In a transaction a number was lost: the transaction has to be aborted."""
         self._partitions: dict[TopicPartition, PartitionSequences] = {}
         self._to_restart: set[TopicPartition] = set()
+        self._has_unresolved = False
 
     @property
     def has_producer_id(self) -> bool:
@@ -89,7 +90,7 @@ class Sequences:
         return is_known or not in_flight
 
     def assign(self, batch: ProducerBatch) -> None:
-        """Give a batch that is closed its numbers, unless it has some, and count it as in flight."""
+        """Close a batch and give it its numbers, unless it has some, and count it as in flight."""
         if batch.has_sequence:
             return
         partition = self._partition(batch.topic_partition)
@@ -154,6 +155,7 @@ class Sequences:
             behind = batch.next_sequence
             if partition.unresolved is None or _is_later(behind, partition.unresolved):
                 partition.unresolved = behind
+                self._has_unresolved = True
 
     def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """Count the parts of a batch in its place."""
@@ -164,8 +166,19 @@ class Sequences:
 
     def settle(self) -> bool:
         """Resolve what can be resolved, and raise the epoch if that is needed; say whether an id is needed."""
+        if self._has_unresolved:
+            self._resolve()
+        if self._to_restart and not self.is_transactional and self.has_producer_id:
+            self._raise_epoch()
+        return not self.has_producer_id
+
+    def _resolve(self) -> None:
+        self._has_unresolved = False
         for key, partition in self._partitions.items():
-            if partition.unresolved is None or partition.in_flight:
+            if partition.unresolved is None:
+                continue
+            if partition.in_flight:
+                self._has_unresolved = True
                 continue
             partition.unresolved = None
             if not partition.is_next(partition.next_sequence):
@@ -173,9 +186,6 @@ class Sequences:
                     self.lost_sequences = True
                 else:
                     self._to_restart.add(key)
-        if self._to_restart and not self.is_transactional and self.has_producer_id:
-            self._raise_epoch()
-        return not self.has_producer_id
 
     def has_in_flight(self, topic_partition: TopicPartition) -> bool:
         """Whether batches of a partition have numbers and are not settled."""

@@ -46,7 +46,7 @@ async def test_an_idle_connection_is_closed_and_a_used_one_kept() -> None:
     await connection.request(MetadataRequest(), MetadataResponse)
     await clock.advance_async(9_000)
     assert connection.is_open
-    await clock.advance_async(1_500)
+    await clock.advance_async(12_500)
     assert not connection.is_open
     other = await drive(clock, cluster.any_connection())
     scripted.scripts[ApiKey.METADATA] = lambda request: None

@@ -104,10 +104,10 @@ class BatchBuilder:
 
     def try_append(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[RecordHeader] = ()
-    ) -> bool:
-        """Add a record at the next offset if it fits into `bytes_max`, before compression; the first one always does.
+    ) -> int:
+        """Add a record if it fits into `bytes_max`, before compression; give its place in the batch, or -1.
 
-        The same as `append`, written out: this is where a producer's time goes.
+        The first one always fits. The same as `append`, written out: this is where a producer's time goes.
         """
         count = self.records_count
         base_timestamp = self._base_timestamp
@@ -131,14 +131,14 @@ class BatchBuilder:
         size = len(record)
         body = self._body
         if count and len(body) + size + _LENGTH_BYTES_MAX > self._bytes_max:
-            return False
+            return -1
         body += _SHORT[size] if size < _SHORT_COUNT else encode_varint(size)
         body += record
         if timestamp > self._max_timestamp:
             self._max_timestamp = timestamp
         self._last_offset += 1
         self.records_count = count + 1
-        return True
+        return count
 
     def append(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[RecordHeader] = ()

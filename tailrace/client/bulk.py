@@ -1,0 +1,109 @@
+"""Many records at once: how a list or an Arrow table finds its batches, and the future of all of it.
+
+What is given in bulk does not linger and is not limited to batch.size: its batches are as large as max.request.size
+allows, because whoever has so many records wants them written with the least work. Order holds with what `send` was
+given before and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailrace.client.errors import ClientError
+from tailrace.client.producer_batch import ProducerBatch
+
+_Range = tuple[ProducerBatch, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRange:
+    """Records that lie behind each other in one partition; `offset` is the first one's, -1 where it is not told.
+
+    `timestamp` is that of their append where the topic has LogAppendTime, else -1.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    records_count: int
+    timestamp: int = -1
+
+
+class BulkDelivery:
+    """What becomes of many records. Await it for the ranges where they were written, in the order they were given."""
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, ranges: Sequence[tuple[ProducerBatch, int, int]]) -> None:
+        self._ranges = list(ranges)
+
+    @property
+    def records_count(self) -> int:
+        """How many records were given."""
+        return sum(count for _, _, count in self._ranges)
+
+    def done(self) -> bool:
+        """Whether it is known of every record what became of it."""
+        return all(batch.is_settled for batch, _, _ in self._places())
+
+    def exception(self) -> ClientError | None:
+        """Give why the first record that was not written was not, or None; asyncio's InvalidStateError before."""
+        self._check()
+        return next((batch.error for batch, _, _ in self._places() if batch.error is not None), None)
+
+    def result(self) -> list[WrittenRange]:
+        """Give where the records are, or raise why one of them is nowhere; asyncio's InvalidStateError before."""
+        error = self.exception()
+        if error is not None:
+            raise error
+        return list(self.written())
+
+    def written(self) -> Iterator[WrittenRange]:
+        """Give where the records are that were written, whatever became of the others."""
+        self._check()
+        for batch, first, count in self._places():
+            if batch.error is None:
+                offset = batch.base_offset + first if batch.base_offset >= 0 else -1
+                topic, partition = batch.topic_partition
+                yield WrittenRange(topic, partition, offset, count, batch.log_append_time_ms)
+
+    def add_done_callback(self, callback: Callable[[BulkDelivery], object]) -> None:
+        """Have `callback(delivery)` called once it is known of every record what became of it."""
+        self._when_done(lambda: callback(self))
+
+    def __await__(self) -> Generator[Any, None, list[WrittenRange]]:
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._when_done(lambda: None if woken.done() else woken.set_result(None))
+        yield from woken
+        return self.result()
+
+    def _when_done(self, tell: Callable[[], object]) -> None:
+        """Tell when the last batch is settled; batches may be split meanwhile, so look again after each."""
+        pending = next(((batch, first) for batch, first, _ in self._places() if not batch.is_settled), None)
+        if pending is None:
+            tell()
+        else:
+            batch, first = pending
+            batch.waiters.append((first, lambda _: self._when_done(tell), None))
+
+    def _check(self) -> None:
+        if not self.done():
+            raise asyncio.InvalidStateError("the records are not all acknowledged yet")
+
+    def _places(self) -> Iterator[_Range]:
+        for batch, first, count in self._ranges:
+            yield from _leaves(batch, first, count)
+
+
+def _leaves(batch: ProducerBatch, first: int, count: int) -> Iterator[_Range]:
+    """Give the batches in which a range of records is now, after splits."""
+    if batch.parts is None:
+        yield batch, first, count
+        return
+    for start, part in batch.parts:
+        low, high = max(first, start), min(first + count, start + part.records_count)
+        if part.parts is not None or low < high:
+            yield from _leaves(part, low - start, high - low)
