@@ -17,7 +17,16 @@ import pytest
 from tailrace.testing.apache_kafka import ApacheKafka, unavailable
 from tailrace.testing.broker_process import BrokerProcess
 from tests.compat.conftest import Server
-from tests.compat.test_groups import COUNT, PARTITIONS, Member, describe, filled_topic, poll_until, produce, shares
+from tests.compat.test_groups import (
+    COUNT,
+    PARTITIONS,
+    Member,
+    describe,
+    filled_topic,
+    expect_while_polling,
+    produce,
+    shares,
+)
 from tests.waiting import wait_for
 
 SETTINGS = {
@@ -102,7 +111,7 @@ def test_a_group_goes_on_where_it_was(servers: str, group: str, topic: str) -> N
     values: list[str] = []
     for _ in range(2):
         with closing(NewMember(servers, group, topic)) as member:
-            poll_until([member], lambda m=member: len(m.values) >= COUNT // 2)  # type: ignore[misc]
+            expect_while_polling([member], lambda m=member: len(m.values) >= COUNT // 2)  # type: ignore[misc]
             member.consumer.commit(asynchronous=False)
             values += member.values
     assert sorted(map(int, values)) == list(range(COUNT))
@@ -116,23 +125,23 @@ def test_members_share_the_partitions_as_they_come_and_go(
     with ExitStack() as stack:
         members = [NewMember(servers, group, topic, **settings)]
         stack.callback(lambda: [member.close() for member in members])
-        poll_until(members, lambda: shares(members))
+        expect_while_polling(members, lambda: shares(members))
         members.append(NewMember(servers, group, topic, **settings))
-        poll_until(members, lambda: shares(members))
+        expect_while_polling(members, lambda: shares(members))
         members.append(NewMember(servers, group, topic, **settings))
-        poll_until(members, lambda: shares(members))
+        expect_while_polling(members, lambda: shares(members))
         gone = members.pop(0)
         gone.close()
-        poll_until(members, lambda: shares(members))
-        poll_until(members, lambda: {int(v) for m in (gone, *members) for v in m.values} == set(range(COUNT)))
+        expect_while_polling(members, lambda: shares(members))
+        expect_while_polling(members, lambda: {int(v) for m in (gone, *members) for v in m.values} == set(range(COUNT)))
         assert not any(member.errors for member in members)
 
 
 def test_members_keep_what_they_need_not_give_away(servers: str, group: str, topic: str) -> None:
     with closing(NewMember(servers, group, topic)) as first:
-        poll_until([first], lambda: shares([first]))
+        expect_while_polling([first], lambda: shares([first]))
         with closing(NewMember(servers, group, topic)) as second:
-            poll_until([first, second], lambda: shares([first, second]))
+            expect_while_polling([first, second], lambda: shares([first, second]))
             assert len(first.revoked) == PARTITIONS // 2
             assert not second.revoked
 
@@ -140,11 +149,11 @@ def test_members_keep_what_they_need_not_give_away(servers: str, group: str, top
 def test_a_static_member_comes_back_to_its_partitions(servers: str, group: str, topic: str) -> None:
     with closing(NewMember(servers, group, topic)) as other:
         static = NewMember(servers, group, topic, group_instance_id="one")
-        poll_until([other, static], lambda: shares([other, static]))
+        expect_while_polling([other, static], lambda: shares([other, static]))
         before, assignments = static.partitions, other.assignments
         static.close()
         static = NewMember(servers, group, topic, group_instance_id="one")
-        poll_until([other, static], lambda: shares([other, static]))
+        expect_while_polling([other, static], lambda: shares([other, static]))
         assert (static.partitions, other.assignments) == (before, assignments)
         static.close()
 
@@ -155,7 +164,9 @@ def test_topics_are_found_by_pattern(servers: str, group: str, admin: confluent_
     for name in names:
         admin.create_topics([confluent_kafka.admin.NewTopic(name, 2, 1)])[name].result(30)
     with closing(NewMember(servers, group, f"^{stem}-[ab]", f"^{stem}-[c]$")) as member:
-        poll_until([member], lambda: member.topics == set(names[:2]) and len(member.consumer.assignment()) == 4)
+        expect_while_polling(
+            [member], lambda: member.topics == set(names[:2]) and len(member.consumer.assignment()) == 4
+        )
         assert not member.errors
 
 
@@ -165,18 +176,18 @@ def test_a_new_topic_is_found_by_a_pattern(servers: str, group: str, admin: conf
     first, second = f"{stem}-a", f"{stem}-b"
     admin.create_topics([confluent_kafka.admin.NewTopic(first, 1, 1)])[first].result(30)
     with closing(NewMember(servers, group, f"^{stem}.*")) as member:
-        poll_until([member], lambda: member.topics == {first})
+        expect_while_polling([member], lambda: member.topics == {first})
         admin.create_topics([confluent_kafka.admin.NewTopic(second, 1, 1)])[second].result(30)
-        poll_until([member], lambda: member.topics == {first, second})
+        expect_while_polling([member], lambda: member.topics == {first, second})
 
 
 def test_new_partitions_are_assigned(
     servers: str, group: str, topic: str, admin: confluent_kafka.admin.AdminClient
 ) -> None:
     with closing(NewMember(servers, group, topic)) as member:
-        poll_until([member], lambda: shares([member]))
+        expect_while_polling([member], lambda: shares([member]))
         admin.create_partitions([confluent_kafka.admin.NewPartitions(topic, PARTITIONS + 2)])[topic].result(30)
-        poll_until([member], lambda: member.partitions == set(range(PARTITIONS + 2)))
+        expect_while_polling([member], lambda: member.partitions == set(range(PARTITIONS + 2)))
 
 
 def test_a_topic_that_comes_later_is_assigned(
@@ -186,14 +197,14 @@ def test_a_topic_that_comes_later_is_assigned(
     with closing(NewMember(servers, group, name, allow_auto_create_topics=False)) as member:
         wait_for(lambda: [member.poll(), describe_or_none(admin, group)][1] is not None)
         admin.create_topics([confluent_kafka.admin.NewTopic(name, PARTITIONS, 1)])[name].result(30)
-        poll_until([member], lambda: shares([member]))
+        expect_while_polling([member], lambda: shares([member]))
 
 
 def test_groups_are_listed_by_type_and_described(
     servers: str, group: str, topic: str, admin: confluent_kafka.admin.AdminClient
 ) -> None:
     with closing(NewMember(servers, group, topic, client_id="the-client")) as member:
-        poll_until([member], lambda: shares([member]))
+        expect_while_polling([member], lambda: shares([member]))
         described = describe(admin, group)
         assert (described.type.name, described.state.name) == ("CONSUMER", "STABLE")
         assert described.partition_assignor == "uniform"
@@ -218,30 +229,30 @@ def test_a_group_changes_its_protocol_while_it_reads(
     with ExitStack() as stack:
         classic = [Member(servers, group, topic) for _ in range(2)]
         stack.callback(lambda: [member.close() for member in classic])
-        poll_until(classic, lambda: shares(classic))
+        expect_while_polling(classic, lambda: shares(classic))
         new = NewMember(servers, group, topic)
-        poll_until([*classic, new], lambda: shares([*classic, new]))
+        expect_while_polling([*classic, new], lambda: shares([*classic, new]))
         assert describe(admin, group).type.name == "CONSUMER"
         classic.pop().close()
-        poll_until([*classic, new], lambda: shares([*classic, new]))
+        expect_while_polling([*classic, new], lambda: shares([*classic, new]))
         new.close()
-        poll_until(classic, lambda: shares(classic))
+        expect_while_polling(classic, lambda: shares(classic))
         assert describe(admin, group).type.name == "CLASSIC"
         produce(servers, topic, COUNT)
-        poll_until(classic, lambda: len(classic[0].values) >= COUNT)
+        expect_while_polling(classic, lambda: len(classic[0].values) >= COUNT)
         assert not any(member.errors for member in (*classic, new))
 
 
 def test_a_member_that_is_killed_loses_its_partitions(servers: str, group: str, topic: str) -> None:
     with closing(NewMember(servers, group, topic)) as member:
-        poll_until([member], lambda: shares([member]))
+        expect_while_polling([member], lambda: shares([member]))
         script = Path(__file__).with_name("consume_for_ever.py")
         with subprocess.Popen([sys.executable, str(script), servers, group, topic], stdout=subprocess.PIPE) as other:
             assert other.stdout is not None
-            poll_until([member], lambda: len(member.partitions) == PARTITIONS // 2)
+            expect_while_polling([member], lambda: len(member.partitions) == PARTITIONS // 2)
             assert other.stdout.readline() == b"assigned\n"
             other.kill()
-        poll_until([member], lambda: shares([member]))
+        expect_while_polling([member], lambda: shares([member]))
 
 
 def test_groups_and_offsets_survive_kill_9_of_the_broker(tmp_path: Path) -> None:
@@ -249,12 +260,12 @@ def test_groups_and_offsets_survive_kill_9_of_the_broker(tmp_path: Path) -> None
         servers = broker.bootstrap_servers
         topic = filled_topic(servers, confluent_kafka.admin.AdminClient({"bootstrap.servers": servers}))
         with closing(NewMember(servers, "g", topic)) as member:
-            poll_until([member], lambda: len(member.values) == COUNT)
+            expect_while_polling([member], lambda: len(member.values) == COUNT)
             member.consumer.commit(asynchronous=False)
             broker.kill()
             broker.start()
             produce(servers, topic, COUNT)
-            poll_until([member], lambda: len(member.values) == 2 * COUNT)
+            expect_while_polling([member], lambda: len(member.values) == 2 * COUNT)
             assert sorted(map(int, member.values)) == sorted(2 * list(range(COUNT)))
             assert (member.assignments, member.revoked) == (1, []), "the member had to join again"
             member.consumer.commit(asynchronous=False)
