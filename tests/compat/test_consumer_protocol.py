@@ -22,8 +22,8 @@ from tests.compat.test_groups import (
     PARTITIONS,
     Member,
     describe,
-    filled_topic,
     expect_while_polling,
+    filled_topic,
     produce,
     shares,
 )

@@ -128,7 +128,7 @@ class Member:
         self.consumer.close()
 
 
-def poll_until(members: list[Member], condition: Callable[[], bool], deadline_s: float = 30) -> None:
+def expect_while_polling(members: list[Member], condition: Callable[[], bool], deadline_s: float = 30) -> None:
     deadline = time.monotonic() + deadline_s
     while not condition():
         for member in members:
@@ -147,7 +147,7 @@ def shares(members: list[Member]) -> bool:
 
 def consume_with_confluent(servers: str, group: str, topic: str, count: int) -> list[str]:
     with closing(Member(servers, group, topic)) as member:
-        poll_until([member], lambda: len(member.values) >= count)
+        expect_while_polling([member], lambda: len(member.values) >= count)
         member.consumer.commit(asynchronous=False)
         return member.values
 
@@ -210,24 +210,24 @@ def test_members_share_the_partitions_as_they_come_and_go(servers: str, group: s
     with ExitStack() as stack:
         members = [Member(servers, group, topic, **settings)]
         stack.callback(lambda: [member.close() for member in members])
-        poll_until(members, lambda: shares(members))
+        expect_while_polling(members, lambda: shares(members))
         members.append(Member(servers, group, topic, **settings))
-        poll_until(members, lambda: shares(members))
+        expect_while_polling(members, lambda: shares(members))
         members.append(Member(servers, group, topic, **settings))
-        poll_until(members, lambda: shares(members))
+        expect_while_polling(members, lambda: shares(members))
         gone = members.pop(0)
         gone.close()
-        poll_until(members, lambda: shares(members))
-        poll_until(members, lambda: {int(v) for m in (gone, *members) for v in m.values} == set(range(COUNT)))
+        expect_while_polling(members, lambda: shares(members))
+        expect_while_polling(members, lambda: {int(v) for m in (gone, *members) for v in m.values} == set(range(COUNT)))
         assert not any(member.errors for member in members)
 
 
 def test_cooperative_members_keep_what_they_need_not_give_away(servers: str, group: str, topic: str) -> None:
     settings = {"partition.assignment.strategy": "cooperative-sticky"}
     with closing(Member(servers, group, topic, **settings)) as first:
-        poll_until([first], lambda: shares([first]))
+        expect_while_polling([first], lambda: shares([first]))
         with closing(Member(servers, group, topic, **settings)) as second:
-            poll_until([first, second], lambda: shares([first, second]))
+            expect_while_polling([first, second], lambda: shares([first, second]))
             assert len(first.revoked) == PARTITIONS // 2
             assert not second.revoked
 
@@ -235,11 +235,11 @@ def test_cooperative_members_keep_what_they_need_not_give_away(servers: str, gro
 def test_a_static_member_comes_back_without_a_rebalance(servers: str, group: str, topic: str) -> None:
     with closing(Member(servers, group, topic)) as other:
         static = Member(servers, group, topic, group_instance_id="one")
-        poll_until([other, static], lambda: shares([other, static]))
+        expect_while_polling([other, static], lambda: shares([other, static]))
         before, assignments = static.partitions, other.assignments
         static.close()  # a static member does not leave
         static = Member(servers, group, topic, group_instance_id="one")
-        poll_until([other, static], lambda: shares([other, static]))
+        expect_while_polling([other, static], lambda: shares([other, static]))
         assert (static.partitions, other.assignments) == (before, assignments)
         static.close()
 
@@ -256,7 +256,7 @@ def test_members_with_different_clients_are_in_one_group(servers: str, group: st
             assert time.monotonic() < wait_until
         assert len(librdkafka.partitions) < PARTITIONS
         python.close(autocommit=False)
-        poll_until([librdkafka], lambda: shares([librdkafka]))
+        expect_while_polling([librdkafka], lambda: shares([librdkafka]))
 
 
 # Offsets and groups
@@ -281,7 +281,7 @@ def test_a_group_with_members_is_described_and_not_deleted(
     servers: str, group: str, topic: str, admin: confluent_kafka.admin.AdminClient
 ) -> None:
     with closing(Member(servers, group, topic, client_id="the-client")) as member:
-        poll_until([member], lambda: shares([member]))
+        expect_while_polling([member], lambda: shares([member]))
         wait_for(lambda: describe(admin, group).state.name == "STABLE")
         described = describe(admin, group)
         assert (described.partition_assignor, [m.client_id for m in described.members]) == ("range", ["the-client"])
@@ -306,13 +306,13 @@ def test_groups_and_offsets_survive_kill_9(tmp_path: Path) -> None:
         admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": servers})
         topic = filled_topic(servers, admin)
         with closing(Member(servers, "g", topic)) as member:
-            poll_until([member], lambda: len(member.values) == COUNT)
+            expect_while_polling([member], lambda: len(member.values) == COUNT)
             member.consumer.commit(asynchronous=False)
             before = member.consumer.memberid()
             broker.kill()
             broker.start()
             produce(servers, topic, COUNT)
-            poll_until([member], lambda: len(member.values) == 2 * COUNT)
+            expect_while_polling([member], lambda: len(member.values) == 2 * COUNT)
             assert sorted(map(int, member.values)) == sorted(2 * list(range(COUNT)))
             assert member.consumer.memberid() == before, "the member had to join again"
             assert member.assignments == 1
@@ -321,5 +321,5 @@ def test_groups_and_offsets_survive_kill_9(tmp_path: Path) -> None:
         broker.kill()
         broker.start()
         with closing(Member(servers, "g", topic)) as successor:
-            poll_until([successor], lambda: len(successor.values) == COUNT)
+            expect_while_polling([successor], lambda: len(successor.values) == COUNT)
             assert sorted(map(int, successor.values)) == list(range(COUNT))

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tailrace.testing.apache_kafka import ApacheKafka, run_tool, unavailable
 from tailrace.testing.broker_process import BrokerProcess
-from tests.compat.test_groups import COUNT, PARTITIONS, SETTINGS, Member, poll_until, produce
+from tests.compat.test_groups import COUNT, PARTITIONS, SETTINGS, Member, expect_while_polling, produce
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(unavailable() is not None, reason=str(unavailable()))]
 
@@ -26,7 +26,7 @@ def consume_and_commit(servers: str) -> str:
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
     produce(servers, TOPIC, COUNT)
     with closing(Member(servers, "static-group", TOPIC, group_instance_id="one", session_timeout_ms=300000)) as member:
-        poll_until([member], lambda: len(member.values) == COUNT)
+        expect_while_polling([member], lambda: len(member.values) == COUNT)
         member.consumer.commit(asynchronous=False)
         member_id: str = member.consumer.memberid()
     offset = confluent_kafka.TopicPartition(TOPIC, 1, 7, metadata="by hand")
@@ -67,7 +67,7 @@ def test_a_group_of_kafkas_goes_on_here(tmp_path: Path) -> None:
         assert [m.member_id for m in described.members] == [member_id]
         with closing(Member(broker.bootstrap_servers, "static-group", TOPIC, group_instance_id="one")) as member:
             produce(broker.bootstrap_servers, TOPIC, 8)
-            poll_until([member], lambda: len(member.values) == 8)
+            expect_while_polling([member], lambda: len(member.values) == 8)
             assert member.consumer.memberid() != member_id
         request = confluent_kafka.ConsumerGroupTopicPartitions("simple")
         (offset,) = admin.list_consumer_group_offsets([request])["simple"].result(30).topic_partitions

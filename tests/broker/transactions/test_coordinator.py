@@ -14,7 +14,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.records.reader import read_records
 from tests.broker.parts import Parts, abandon_parts, make_parts, stop_parts
 from tests.broker.transactions.coordinated import Producer, answered, coordinate
-from tests.waiting import until
+from tests.waiting import DEADLINE_S, until
 
 SWEEP_MS = 10_000
 RETRY_MS = 100
@@ -240,11 +240,10 @@ async def test_a_produce_of_the_next_transaction_waits_for_the_end_of_the_last(s
     await producer.produce("t")
     await producer.end()
     appending = asyncio.ensure_future(producer.produce("t", 1))
-    for _ in range(20):
-        await slow.clock.advance_async(5)
-        await asyncio.sleep(0.002)
-        if appending.done():
-            break
+    async with asyncio.timeout(DEADLINE_S):
+        while not appending.done():
+            await slow.clock.advance_async(5)
+            await asyncio.wait([appending], timeout=0.01)
     assert await appending == ErrorCode.NONE
     assert producer.describe() == "Ongoing 1"
 
