@@ -13,6 +13,8 @@ from typing import Any, Final, cast
 
 from tailrace.settings.client.admin import AdminSettings
 from tailrace.settings.client.connection import ConnectionSettings
+from tailrace.settings.client.consumer import ConsumerSettings
+from tailrace.settings.client.offset_reset import OffsetReset, parse_offset_reset
 from tailrace.settings.client.producer import ProducerSettings
 from tailrace.settings.client.security import MECHANISMS, ClientSecuritySettings
 from tailrace.settings.config_error import ConfigError
@@ -94,6 +96,60 @@ class AdminConfig(ClientConfig, AdminSettings):
     def api_timeout_ms(self) -> int:
         """How long one operation is tried, all its requests together."""
         return self.default_api_timeout_ms
+
+
+class ConsumerConfig(ClientConfig, ConsumerSettings):
+    """What a consumer goes by. Without a group.id nothing is committed unless that is asked for."""
+
+    @property
+    def api_timeout_ms(self) -> int:
+        """How long one operation is tried, all its requests together."""
+        return self.default_api_timeout_ms
+
+    @property
+    def offset_reset(self) -> OffsetReset:
+        """What `auto.offset.reset` says."""
+        return parse_offset_reset(self.auto_offset_reset) or OffsetReset("latest")
+
+    @property
+    def is_read_committed(self) -> bool:
+        """Whether records of open and aborted transactions are left out."""
+        return self.isolation_level == "read_committed"
+
+    @property
+    def uses_consumer_protocol(self) -> bool:
+        """Whether the coordinator assigns the partitions (KIP-848)."""
+        return self.group_protocol.upper() == "CONSUMER"
+
+    @property
+    def commits_by_itself(self) -> bool:
+        """Whether positions are committed now and then."""
+        return self.enable_auto_commit and self.group_id is not None
+
+    def _check(self) -> None:
+        super()._check()
+        if self.group_id is not None and not self.group_id.strip():
+            raise ConfigError("group.id", self.group_id, "the name of a group, or none")
+        if self.group_id is None and "enable.auto.commit" in self.given and self.enable_auto_commit:
+            raise ConfigError("enable.auto.commit", "true", "false without a group.id, for who would commit")
+        if self.group_instance_id is not None and self.group_id is None:
+            raise ConfigError("group.instance.id", self.group_instance_id, "a group.id beside it")
+        self._check_protocol()
+
+    def _check_protocol(self) -> None:
+        """Raise ConfigError for settings of the other protocol, and for times that do not fit together."""
+        if self.uses_consumer_protocol:
+            for key in ("partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms"):
+                if key in self.given:
+                    raise ConfigError(key, self.given[key], "nothing with group.protocol=consumer: the broker decides")
+            return
+        if self.group_remote_assignor is not None:
+            raise ConfigError("group.remote.assignor", self.group_remote_assignor, "group.protocol=consumer beside it")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            expected = f"less than session.timeout.ms, {self.session_timeout_ms}"
+            raise ConfigError("heartbeat.interval.ms", self.heartbeat_interval_ms, expected)
+        if not self.partition_assignment_strategy:
+            raise ConfigError("partition.assignment.strategy", "", "the name of at least one assignor")
 
 
 class ProducerConfig(ClientConfig, ProducerSettings):

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from tailrace.settings.client.admin import AdminOptions, AdminSettings
+from tailrace.settings.client.consumer import ConsumerOptions, ConsumerSettings
+from tailrace.settings.client.offset_reset import OffsetReset, parse_offset_reset
 from tailrace.settings.client.producer import ProducerOptions, ProducerSettings
-from tailrace.settings.client_config import AdminConfig, ClientConfig, ProducerConfig
+from tailrace.settings.client_config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from tailrace.settings.config_error import ConfigError
 from tailrace.settings.definition import SettingTable
 from tailrace.testing.apache_kafka import classpath, unavailable
@@ -21,13 +23,17 @@ from tests.settings.test_kafka_facts import declared
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "settings" / "clients.tsv"
 
-TABLES: dict[str, type[SettingTable]] = {"producer": ProducerSettings, "admin": AdminSettings}
+TABLES: dict[str, type[SettingTable]] = {
+    "producer": ProducerSettings,
+    "consumer": ConsumerSettings,
+    "admin": AdminSettings,
+}
 
 OURS = {"sasl.username", "sasl.password"}
 """What librdkafka has and Java has not."""
 
-DIFFERENT = {"ssl.truststore.type", "ssl.keystore.type", "ssl.enabled.protocols"}
-"""Java's key stores cannot be read by Python, and its TLS has more versions than are safe."""
+DIFFERENT = {"ssl.truststore.type", "ssl.keystore.type", "ssl.enabled.protocols", "partition.assignment.strategy"}
+"""Java's key stores cannot be read by Python, its TLS has more versions than are safe, its assignors are classes."""
 
 NOT_HERE = (
     "sasl.kerberos.",
@@ -52,12 +58,17 @@ NOT_HERE_EITHER = {
     "client.dns.lookup",
     "enable.metrics.push",
     "interceptor.classes",
+    "internal.leave.group.on.close",
+    "internal.throw.on.fetch.stable.offset.unsupported",
+    "key.deserializer",
     "key.serializer",
     "metadata.max.idle.ms",
     "metadata.recovery.rebootstrap.trigger.ms",
     "metric.reporters",
     "partitioner.class",
+    "share.acknowledgement.mode",
     "transaction.two.phase.commit.enable",
+    "value.deserializer",
     "value.serializer",
 }
 """What is an argument of the constructor here, or has nothing to act on."""
@@ -85,7 +96,10 @@ def test_no_setting_of_kafka_is_forgotten(client: str) -> None:
     assert {key for key in missing if not key.startswith(NOT_HERE)} <= NOT_HERE_EITHER | {"retries"}
 
 
-@pytest.mark.parametrize(("table", "options"), [(ProducerSettings, ProducerOptions), (AdminSettings, AdminOptions)])
+@pytest.mark.parametrize(
+    ("table", "options"),
+    [(ProducerSettings, ProducerOptions), (ConsumerSettings, ConsumerOptions), (AdminSettings, AdminOptions)],
+)
 def test_the_keyword_arguments_are_the_settings(table: type[SettingTable], options: Any) -> None:
     assert set(options.__annotations__) == {setting.name for setting in table.settings.values()}
 
@@ -162,3 +176,47 @@ def test_a_configuration_does_not_change_and_hides_its_secrets() -> None:
     assert ProducerConfig({"max_block_ms": 7}).api_timeout_ms == 7
     assert ClientConfig().api_timeout_ms == 60_000
     assert AdminConfig({"security_protocol": "ssl"}).is_encrypted
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"auto_offset_reset": "begin"}, "auto.offset.reset=begin: expected a text, one of latest, earliest, none"),
+        ({"auto_offset_reset": "by_duration:-PT1S"}, "auto.offset.reset=by_duration"),
+        ({"group_id": ""}, "group.id=: expected the name of a group"),
+        ({"enable_auto_commit": True}, "enable.auto.commit=true: expected false without a group.id"),
+        ({"group_instance_id": "a"}, "group.instance.id=a: expected a group.id"),
+        ({"heartbeat_interval_ms": 45_000}, "heartbeat.interval.ms=45000: expected less than session.timeout.ms"),
+        ({"group_protocol": "consumer", "session_timeout_ms": 1}, "session.timeout.ms=1: expected nothing with"),
+        ({"group_remote_assignor": "range"}, "group.remote.assignor=range: expected group.protocol=consumer"),
+        ({"partition_assignment_strategy": ""}, "at least one assignor"),
+    ],
+)
+def test_what_no_consumer_can_be_told_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ConsumerConfig(options)
+
+
+def test_a_consumer_commits_by_itself_only_with_a_group() -> None:
+    assert not ConsumerConfig().commits_by_itself
+    assert ConsumerConfig({"group_id": "g"}).commits_by_itself
+    assert ConsumerConfig({"group_protocol": "Consumer"}).uses_consumer_protocol
+    assert ConsumerConfig({"isolation_level": "read_committed"}).is_read_committed
+    assert ConsumerConfig({"partition_assignment_strategy": ["sticky", "range"]}).partition_assignment_strategy == (
+        "sticky",
+        "range",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [("PT1S", 1000), ("P1DT2H3M4.5S", 93_784_500), ("pt0.001s", 1), ("P2D", 172_800_000), ("-PT-1M", 60_000)],
+)
+def test_durations_are_read_as_java_reads_them(text: str, duration_ms: int) -> None:
+    assert parse_offset_reset(f"by_duration:{text}") == OffsetReset("by_duration", duration_ms)
+    assert ConsumerConfig({"auto_offset_reset": f"by_duration:{text}"}).offset_reset.duration_ms == duration_ms
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "1S", "P1Y", "PT1", "P1DT"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    assert parse_offset_reset(f"by_duration:{text}") is None
