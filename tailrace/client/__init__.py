@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailrace.client.admin import Admin
+    from tailrace.client.bulk import BulkDelivery, BulkInterrupted, WrittenRange
     from tailrace.client.cluster import Cluster
     from tailrace.client.delivery import Delivery, RecordMetadata
     from tailrace.client.errors import (
@@ -48,6 +49,8 @@ __all__ = [
     "AuthorizationFailed",
     "BrokerError",
     "BufferExhausted",
+    "BulkDelivery",
+    "BulkInterrupted",
     "ClientClosed",
     "ClientError",
     "Cluster",
@@ -71,11 +74,14 @@ __all__ = [
     "SerializationFailed",
     "TopicPartition",
     "UnsupportedVersion",
+    "WrittenRange",
 ]
 
 _ELSEWHERE = {
     "Admin": "tailrace.client.admin",
     "AdminConfig": "tailrace.settings.client_config",
+    "BulkDelivery": "tailrace.client.bulk",
+    "BulkInterrupted": "tailrace.client.bulk",
     "Cluster": "tailrace.client.cluster",
     "ConfigError": "tailrace.settings.config_error",
     "Delivery": "tailrace.client.delivery",
@@ -86,6 +92,7 @@ _ELSEWHERE = {
     "ProducerRecord": "tailrace.client.interceptors",
     "RecordMetadata": "tailrace.client.delivery",
     "TopicPartition": "tailrace.protocol.topic_partition",
+    "WrittenRange": "tailrace.client.bulk",
 }
 
 

@@ -123,8 +123,12 @@ class RecordAppender:
         assert queue.try_append is not None, "a batch that was just begun is open"
         queue.try_append(timestamp, key, value, headers)
         self._begun_bytes += reserved_bytes
-        self._sender.wake()
+        self.begun(queue)
         return Delivery(batch, 0, timestamp)
+
+    def begun(self, queue: PartitionQueue) -> None:
+        """Take notice that a partition has a new batch."""
+        self._sender.wake()
 
     async def topic(self, name: str, timeout_ms: float) -> TopicQueues:
         """Give a topic's queues as metadata has them now, waiting for metadata where there is none."""
@@ -168,11 +172,16 @@ class RecordAppender:
                 return self.next_queue(queues)
             else:
                 partition = self._hashes.partition_of(key, queues.partitions_count)
-        queue = queues.partitions.get(partition)
-        if queue is None:
-            await self._wait_for_partition(topic, partition, self._left_ms(deadline))
-            queue = (await self.topic(topic, self._left_ms(deadline))).partitions[partition]
-        return queue
+        return queues.partitions.get(partition) or await self._new_queue(topic, partition, deadline)
+
+    async def queue_of(self, topic: str, partition: int) -> PartitionQueue:
+        """Give a partition's queue, waiting max.block.ms for it to be known; BrokerError where it stays unknown."""
+        deadline = self._cluster.clock.monotonic() + self._config.max_block_ms / 1000
+        return await self._new_queue(topic, partition, deadline)
+
+    async def _new_queue(self, topic: str, partition: int, deadline: float) -> PartitionQueue:
+        await self._wait_for_partition(topic, partition, self._left_ms(deadline))
+        return (await self.topic(topic, self._left_ms(deadline))).partitions[partition]
 
     async def _wait_for_partition(self, topic: str, partition: int, timeout_ms: float) -> None:
         """Wait until the topic has a partition: it may have been added a moment ago."""

@@ -19,13 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final
 
 import crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from tailrace.client.bulk_rows import NO_PARTITION, PartitionOf
 from tailrace.client.murmur2_columns import hash_keys
+from tailrace.client.partitioner import KeyHashes
+from tailrace.client.producer_batch import Builder
 from tailrace.protocol.records.batch_header import (
     ATTRIBUTES_OFFSET,
     CRC_OFFSET,
@@ -50,6 +54,8 @@ RECORD_OVERHEAD_BYTES: Final = 31
 _ROWS_FEW: Final = 5_000
 _VARINT_BYTES_MAX: Final = 10
 _MILLISECONDS: Final = "ms"
+_CHUNK_BYTES_MAX: Final = 1 << 30
+_COLUMNS: Final = ("value", "key", "headers", "timestamp", "partition")
 
 
 @dataclass(slots=True)
@@ -62,6 +68,12 @@ class RecordColumns:
     header_counts: Integers | None
     timestamps: Integers
     partitions: Integers | None
+    places: Integers
+
+    @property
+    def rows(self) -> list[int]:
+        """Where each record was in what the caller gave."""
+        return [int(place) for place in self.places]
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -76,6 +88,7 @@ class RecordColumns:
             None if self.header_counts is None else self.header_counts[rows],
             self.timestamps[rows],
             None if self.partitions is None else self.partitions[rows],
+            self.places[rows],
         )
 
     def slice(self, start: int, end: int) -> RecordColumns:
@@ -88,6 +101,7 @@ class RecordColumns:
             None if self.header_counts is None else self.header_counts[start:end],
             self.timestamps[start:end],
             None if self.partitions is None else self.partitions[start:end],
+            self.places[start:end],
         )
 
     def size_bounds(self) -> Integers:
@@ -109,12 +123,46 @@ class RecordColumns:
             yield start, end, int(ends[end - 1]) - before + HEADER_SIZE
             start = end
 
-    def partitions_by_key(self, partitions_count: int) -> Integers:
-        """Give each record's partition by its key; -1 where it has none."""
+    def largest(self) -> tuple[int, int]:
+        """Give the place of the record that can take most bytes, and how many."""
+        sizes = self.size_bounds()
+        place = int(sizes.argmax())
+        return place, int(sizes[place])
+
+    def by_partition(
+        self, hashes: KeyHashes, partitions_count: int, partition_of: PartitionOf | None
+    ) -> Iterator[tuple[int, RecordColumns]]:
+        """Group the records by partition, in order: as the column or `partition_of` says, else by key.
+
+        NO_PARTITION has those without any; `hashes` are not needed here.
+        """
+        chosen = self._partitions(partitions_count, partition_of)
+        if chosen is None:
+            yield NO_PARTITION, self
+            return
+        order = np.argsort(chosen, kind="stable")
+        numbers, firsts = np.unique(chosen[order], return_index=True)
+        if len(numbers) == 1:
+            yield int(numbers[0]), self
+            return
+        for number, rows in zip(numbers, np.split(order, firsts[1:]), strict=True):
+            yield int(number), self.take(rows)
+
+    def builder(self, size_max: int, compression: Compression, level: int | None) -> Builder:
+        """Give what makes one batch of all these records, which take `size_max` bytes at most."""
+        return ArrowBatchBuilder(self, size_max, compression, level)
+
+    def _partitions(self, partitions_count: int, partition_of: PartitionOf | None) -> Integers | None:
+        if self.partitions is not None:
+            return self.partitions
+        if partition_of is not None:
+            keys = [None] * len(self) if self.key is None else self.key.to_pylist()
+            pairs = zip(keys, self.value.to_pylist(), strict=True)
+            return np.array([partition_of(key, value) for key, value in pairs], dtype=np.int64)
         if self.key is None:
-            return np.full(len(self), -1, dtype=np.int64)
-        partitions = hash_keys(self.key) % partitions_count
-        return np.where(_lengths(self.key) < 0, -1, partitions)
+            return None
+        hashed = hash_keys(self.key) % partitions_count
+        return np.where(_lengths(self.key) < 0, NO_PARTITION, hashed)
 
 
 class ArrowBatchBuilder:
@@ -156,19 +204,35 @@ class ArrowBatchBuilder:
         return batch
 
 
-def read_columns(data: Any, now_ms: int) -> Iterator[RecordColumns]:
+def read_columns(data: Any, now_ms: int) -> list[RecordColumns]:
     """Find the columns of a RecordBatch, or of each chunk of a Table; TypeError or ValueError for what is no record."""
     if not isinstance(data, pa.RecordBatch | pa.Table):
         raise TypeError(f"a pyarrow RecordBatch or Table is expected, not {type(data).__name__}")
+    if "value" not in data.schema.names:
+        raise ValueError(f"records have a column `value`; here are {', '.join(data.schema.names) or 'no columns'}")
+    data = data.select([name for name in _COLUMNS if name in data.schema.names])
     if isinstance(data, pa.Table):
         chunks = data.to_batches()
         if len(chunks) > 1 and data.num_rows < len(chunks) * _ROWS_FEW:
             chunks = data.combine_chunks().to_batches()
     else:
         chunks = [data]
-    for chunk in chunks:
-        if chunk.num_rows:
-            yield _read_chunk(chunk, now_ms)
+    found: list[RecordColumns] = []
+    first = 0
+    for chunk in chain.from_iterable(_of_moderate_size(chunk) for chunk in chunks):
+        found.append(_read_chunk(chunk, now_ms, first))
+        first += chunk.num_rows
+    return found
+
+
+def _of_moderate_size(chunk: Any) -> Iterator[Any]:
+    """Divide what is too large for columns with 32-bit offsets, once it is laid out as records."""
+    if chunk.num_rows > 1 and chunk.nbytes > _CHUNK_BYTES_MAX:
+        middle = chunk.num_rows // 2
+        yield from _of_moderate_size(chunk.slice(0, middle))
+        yield from _of_moderate_size(chunk.slice(middle))
+    elif chunk.num_rows:
+        yield chunk
 
 
 def encode_columns(columns: RecordColumns) -> memoryview:
@@ -199,46 +263,60 @@ def encode_columns(columns: RecordColumns) -> memoryview:
     if columns.headers is not None:
         pieces.append(columns.headers)
     joined = pc.binary_join_element_wise(*pieces, _EMPTY, null_handling="replace", null_replacement="")
-    return memoryview(joined.buffers()[2])[: joined.nbytes - (count + 1) * 4]
+    _, ends, data = joined.buffers()
+    return memoryview(data)[: int(np.frombuffer(ends, dtype=np.int32)[count])]
 
 
 _EMPTY: Final = pa.scalar(b"", pa.binary())
 _NO_HEADERS: Final = pa.scalar(b"\x00", pa.binary())
 
 
-def _read_chunk(chunk: Any, now_ms: int) -> RecordColumns:
-    names = chunk.schema.names
-    if "value" not in names:
-        raise ValueError(f"records have a column `value`; here are {', '.join(names) or 'no columns'}")
-    column = {
-        name: chunk.column(name) for name in ("value", "key", "headers", "timestamp", "partition") if name in names
-    }
+def _read_chunk(chunk: Any, now_ms: int, first: int) -> RecordColumns:
+    column = dict(zip(chunk.schema.names, chunk.columns, strict=True))
     headers, header_counts = _read_headers(column["headers"]) if "headers" in column else (None, None)
-    key = _as_binary(column["key"], "key") if "key" in column else None
     partitions = None
     if "partition" in column:
         if column["partition"].null_count:
             raise ValueError("the column `partition` has nulls")
+        if not pa.types.is_integer(column["partition"].type):
+            raise TypeError(f"the column `partition` is {column['partition'].type}; an integer is expected")
         partitions = column["partition"].cast(pa.int64()).to_numpy(zero_copy_only=False)
-    timestamps = _read_timestamps(column["timestamp"], now_ms) if "timestamp" in column else None
-    if timestamps is None:
-        timestamps = np.full(chunk.num_rows, now_ms, dtype=np.int64)
-    value = _as_binary(column["value"], "value")
-    return RecordColumns(value, key, headers, header_counts, timestamps, partitions)
+        if len(partitions) and partitions.min() < 0:
+            raise ValueError(f"the column `partition` has {partitions.min()}; partitions begin with 0")
+    timestamps = np.full(chunk.num_rows, now_ms, dtype=np.int64)
+    if "timestamp" in column:
+        timestamps = _read_timestamps(column["timestamp"], now_ms)
+    return RecordColumns(
+        value=_as_binary(column["value"], "value"),
+        key=_as_binary(column["key"], "key") if "key" in column else None,
+        headers=headers,
+        header_counts=header_counts,
+        timestamps=timestamps,
+        partitions=partitions,
+        places=np.arange(first, first + chunk.num_rows, dtype=np.int64),
+    )
 
 
 def _as_binary(column: Any, name: str) -> Any:
     """Give a column of bytes with 32-bit offsets."""
-    kind = column.type
     if isinstance(column, pa.ExtensionArray):
-        column, kind = column.storage, column.storage.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.dictionary_decode(), kind.value_type
-    if pa.types.is_null(kind) or kind == pa.binary() or kind == pa.string():
-        return column.cast(pa.binary())
-    if pa.types.is_large_binary(kind) or pa.types.is_large_string(kind) or pa.types.is_fixed_size_binary(kind):
-        return column.cast(pa.binary())
-    raise TypeError(f"the column `{name}` is {kind}; binary or string is expected")
+        column = column.storage
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not any(is_kind(kind) for is_kind in _KINDS_OF_BYTES):
+        raise TypeError(f"the column `{name}` is {kind}; binary or string is expected")
+    return column.cast(pa.binary())
+
+
+_KINDS_OF_BYTES: Final = (
+    pa.types.is_null,
+    pa.types.is_binary,
+    pa.types.is_string,
+    pa.types.is_large_binary,
+    pa.types.is_large_string,
+    pa.types.is_binary_view,
+    pa.types.is_string_view,
+    pa.types.is_fixed_size_binary,
+)
 
 
 def _read_timestamps(column: Any, now_ms: int) -> Integers:
@@ -253,20 +331,23 @@ def _read_timestamps(column: Any, now_ms: int) -> Integers:
 def _read_headers(column: Any) -> tuple[Any, Integers]:
     """Encode all headers, and give those of each record as one value, with how many they are."""
     kind = column.type
+    if column.null_count:
+        column = column.take(pa.array(np.arange(len(column))))  # nulls may hide entries; taken anew they have none
     if pa.types.is_map(kind):
         names, values = column.keys, column.items
-    elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
-        names, values = column.values.field(0), column.values.field(1)
+    elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type) and kind.value_type.num_fields == 2:
+        names, values = column.values.flatten()
     else:
         raise TypeError(f"the column `headers` is {kind}; map<string, binary> or list<struct<key, value>> is expected")
     names, values = _as_binary(names, "headers"), _as_binary(values, "headers")
+    if names.null_count:
+        raise ValueError("the column `headers` has a header without a key")
     pieces = (_varint_column([_zigzag(_lengths(names))]), names, _varint_column([_zigzag(_lengths(values))]), values)
     encoded = pc.binary_join_element_wise(*pieces, _EMPTY, null_handling="replace", null_replacement="")
     _, ends, data = encoded.buffers()
     places = np.frombuffer(ends, dtype=np.int32)[: len(encoded) + 1] if len(encoded) else np.zeros(1, dtype=np.int32)
     rows = column.offsets.to_numpy()
     counts: Integers = np.diff(rows).astype(np.int64)
-    counts[np.asarray(column.is_null())] = 0
     starts = np.ascontiguousarray(places[rows].astype(np.int32))
     return pa.Array.from_buffers(pa.binary(), len(column), [None, pa.py_buffer(starts), data]), counts
 

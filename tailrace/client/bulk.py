@@ -1,8 +1,8 @@
-"""Many records at once: how a list or an Arrow table finds its batches, and the future of all of it.
+"""Many records at once: the future of a list or of an Arrow table that was sent, and how sending it can end halfway.
 
 What is given in bulk does not linger and is not limited to batch.size: its batches are as large as max.request.size
 allows, because whoever has so many records wants them written with the least work. Order holds with what `send` was
-given before and after.
+given before and after. How the batches are made is `bulk_appender`'s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,20 @@ from typing import Any
 from tailrace.client.errors import ClientError
 from tailrace.client.producer_batch import ProducerBatch
 
-_Range = tuple[ProducerBatch, int, int]
+Range = tuple[ProducerBatch, int, int]
+"""A batch, the place of the first record in it, and how many records."""
+
+
+class BulkInterrupted(ClientError):
+    """Some records of a bulk were taken when the rest could not be; the cause says why.
+
+    `delivery` is of those that were taken; `rows` are the places of those that were not, from 0.
+    """
+
+    def __init__(self, message: str, delivery: BulkDelivery, rows: list[int]) -> None:
+        super().__init__(message)
+        self.delivery = delivery
+        self.rows = rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +50,7 @@ class BulkDelivery:
 
     __slots__ = ("_ranges",)
 
-    def __init__(self, ranges: Sequence[tuple[ProducerBatch, int, int]]) -> None:
+    def __init__(self, ranges: Sequence[Range]) -> None:
         self._ranges = list(ranges)
 
     @property
@@ -93,12 +106,12 @@ class BulkDelivery:
         if not self.done():
             raise asyncio.InvalidStateError("the records are not all acknowledged yet")
 
-    def _places(self) -> Iterator[_Range]:
+    def _places(self) -> Iterator[Range]:
         for batch, first, count in self._ranges:
             yield from _leaves(batch, first, count)
 
 
-def _leaves(batch: ProducerBatch, first: int, count: int) -> Iterator[_Range]:
+def _leaves(batch: ProducerBatch, first: int, count: int) -> Iterator[Range]:
     """Give the batches in which a range of records is now, after splits."""
     if batch.parts is None:
         yield batch, first, count

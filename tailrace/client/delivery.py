@@ -97,6 +97,10 @@ class Delivery:
             yield from woken
         return self.result()
 
+    def range(self) -> tuple[ProducerBatch, int, int]:
+        """Give the record's batch and place as bulks count them: one record."""
+        return self._batch, self._index, 1
+
     def __repr__(self) -> str:
         if not self.done():
             return f"<Delivery to {self._batch.topic_partition}: pending>"

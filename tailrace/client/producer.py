@@ -15,11 +15,14 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from tailrace.client.accumulator import Accumulator, TopicQueues
 from tailrace.client.appender import RecordAppender
 from tailrace.client.buffer_memory import BufferMemory
+from tailrace.client.bulk import BulkDelivery, BulkInterrupted, Range
+from tailrace.client.bulk_appender import BulkAppender
+from tailrace.client.bulk_rows import RecordRows
 from tailrace.client.cluster import Cluster
 from tailrace.client.deadline import within
 from tailrace.client.delivery import Delivery, RecordMetadata
@@ -138,6 +141,9 @@ class Producer(Generic[K, V]):
         cluster.listeners.append(self._sender.wake)
         self._hashes = KeyHashes()
         self._appender = RecordAppender(cluster, self._accumulator, self._sender, config, self._hashes, partitioner)
+        self._bulk_appender = BulkAppender(
+            cluster, self._accumulator, self._sender, config, self._hashes, partitioner, self._appender
+        )
         is_plain = key_serializer is None and value_serializer is None and not interceptors
         has_short_way = is_plain and partitioner is None and not config.partitioner_ignore_keys
         self._topics: dict[str, TopicQueues] = self._accumulator.topics if has_short_way else {}
@@ -198,6 +204,40 @@ class Producer(Generic[K, V]):
         if on_delivery is not None:
             delivery.add_done_callback(on_delivery)
         return delivery
+
+    async def send_batch(
+        self,
+        topic: str,
+        values: Sequence[V | None],
+        *,
+        keys: Sequence[K | None] | None = None,
+        headers: Sequence[Sequence[RecordHeader]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | Sequence[int] | None = None,
+    ) -> BulkDelivery:
+        """Put many records into batches of their own, as large as max.request.size allows, which do not linger.
+
+        `keys` and `headers` are as long as `values`; `timestamp_ms` may be. Waits for room in the buffer, at most
+        max.block.ms a batch. What is wrong with a record is raised before any is taken: RecordTooLarge,
+        SerializationFailed, TypeError, ValueError. BulkInterrupted has the delivery of those that were taken before the
+        rest could not be.
+        """
+        rows = self._rows(topic, values, keys, headers, timestamp_ms)
+        if self._interceptors is None:
+            return await self._bulk_appender.append(topic, [rows], partition)
+        return await self._send_one_by_one(topic, values, rows, keys, partition)
+
+    async def send_arrow(self, topic: str, data: Any, *, partition: int | None = None) -> BulkDelivery:
+        """Put the rows of a pyarrow RecordBatch or Table into batches, as `send_batch` does, without objects for them.
+
+        Columns: `value`, and if there are `key` (binary or string), `headers` (a map, or a list of structs),
+        `timestamp` (a timestamp, or milliseconds; null is now) and `partition`. Others are left aside. Serializers and
+        interceptors see nothing of it. TypeError and ValueError say which column is wrong; ImportError that pyarrow and
+        numpy are not there: `pip install tailrace[arrow]`.
+        """
+        from tailrace.client.arrow_writer import read_columns
+
+        return await self._bulk_appender.append(topic, read_columns(data, self._time_ms()), partition)
 
     async def flush(self) -> None:
         """Send everything now, without lingering, and wait until it is written or given up."""
@@ -263,6 +303,53 @@ class Producer(Generic[K, V]):
         value = _serialize(self._value_serializer, record.value, "value", record.topic)
         timestamp = self._time_ms() if record.timestamp_ms is None else record.timestamp_ms
         return await self._appender.append(record.topic, value, key, record.headers, record.partition, timestamp)
+
+    def _rows(
+        self,
+        topic: str,
+        values: Sequence[V | None],
+        keys: Sequence[K | None] | None,
+        headers: Sequence[Sequence[RecordHeader]] | None,
+        timestamp_ms: int | Sequence[int] | None,
+    ) -> RecordRows:
+        """Make bytes of many records."""
+        count = len(values)
+        if timestamp_ms is None:
+            timestamp_ms = self._time_ms()
+        timestamps = [timestamp_ms] * count if isinstance(timestamp_ms, int) else timestamp_ms
+        for name, column in (("keys", keys), ("headers", headers), ("timestamps", timestamps)):
+            if column is not None and len(column) != count:
+                raise ValueError(f"{count} values, and {len(column)} {name}")
+        made_values = [_serialize(self._value_serializer, value, "value", topic) for value in values]
+        made_keys = None if keys is None else [_serialize(self._key_serializer, key, "key", topic) for key in keys]
+        return RecordRows(made_values, made_keys, headers, timestamps, range(count))
+
+    async def _send_one_by_one(
+        self,
+        topic: str,
+        values: Sequence[V | None],
+        rows: RecordRows,
+        keys: Sequence[K | None] | None,
+        partition: int | None,
+    ) -> BulkDelivery:
+        """Send a bulk past interceptors, which look at each record."""
+        ranges: list[Range] = []
+        for place, value in enumerate(values):
+            key, headers = keys[place] if keys else None, rows.headers[place] if rows.headers else ()
+            try:
+                delivery = await self.send(
+                    topic, value, key=key, headers=headers, partition=partition, timestamp_ms=rows.timestamps[place]
+                )
+            except ClientError as error:
+                if not ranges:
+                    raise
+                left = list(range(place, len(values)))
+                raise BulkInterrupted(
+                    f"{len(left)} records were not taken: {error}", BulkDelivery(ranges), left
+                ) from error
+            ranges.append(delivery.range())
+        self._sender.wake()
+        return BulkDelivery(ranges)
 
     def _tell_interceptors(self, delivery: Delivery) -> None:
         error = delivery.exception()

@@ -1,0 +1,143 @@
+"""How many records that are given at once find their batches: by partition, and as large as max.request.size allows.
+
+Large input is gone through a window at a time, so that what is copied for grouping stays within the buffer's size. Each
+batch waits for its own memory, at most max.block.ms. What was taken when the rest could not be is on its way, and the
+error says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import chain
+
+from tailrace.client.accumulator import Accumulator, PartitionQueue, TopicQueues
+from tailrace.client.appender import RecordAppender
+from tailrace.client.bulk import BulkDelivery, BulkInterrupted, Range
+from tailrace.client.bulk_rows import NO_PARTITION, BulkRecords, PartitionOf
+from tailrace.client.cluster import Cluster
+from tailrace.client.errors import ClientError, RecordTooLarge
+from tailrace.client.partitioner import KeyHashes, Partitioner
+from tailrace.client.producer_batch import ProducerBatch
+from tailrace.client.sender import Sender
+from tailrace.protocol.records.batch_header import HEADER_SIZE
+from tailrace.settings.client_config import ProducerConfig
+
+
+class BulkAppender:
+    """Puts bulks into batches of one accumulator; metadata, limits and refusals are `appender`'s."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        sender: Sender,
+        config: ProducerConfig,
+        hashes: KeyHashes,
+        partitioner: Partitioner | None,
+        appender: RecordAppender,
+    ) -> None:
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._memory = accumulator.memory
+        self._sender = sender
+        self._config = config
+        self._hashes = hashes
+        self._partitioner = partitioner
+        self._appender = appender
+        self._bytes_max = min(config.max_request_size, config.buffer_memory)
+
+    async def append(self, topic: str, bulks: Sequence[BulkRecords], partition: int | None) -> BulkDelivery:
+        """Put records into batches.
+
+        RecordTooLarge before any is taken; BulkInterrupted, or the error itself, where it went wrong on the way.
+        """
+        for bulk in bulks:
+            self._check_sizes(bulk)
+        queues = await self._appender.topic(topic, self._config.max_block_ms)
+        taken: list[Range] = []
+        left = list(reversed([bulk for bulk in bulks if len(bulk)]))
+        try:
+            while left:
+                await self._take_window(queues, left, partition, taken)
+        except (ClientError, asyncio.CancelledError) as error:
+            if not taken or isinstance(error, asyncio.CancelledError):
+                raise
+            rows = sorted(int(row) for row in chain.from_iterable(bulk.rows for bulk in left))
+            raise BulkInterrupted(f"{len(rows)} records were not taken: {error}", BulkDelivery(taken), rows) from error
+        return BulkDelivery(taken)
+
+    async def _take_window(
+        self, queues: TopicQueues, left: list[BulkRecords], partition: int | None, taken: list[Range]
+    ) -> None:
+        """Take the first window of the last of `left`; what is not taken of it is put back there."""
+        bulk = left.pop()
+        window_bytes = max(
+            self._bytes_max, min(self._bytes_max * queues.partitions_count, self._memory.total_bytes // 2)
+        )
+        _, end, _ = next(bulk.split(window_bytes))
+        if end < len(bulk):
+            left.append(bulk.slice(end, len(bulk)))
+        groups = list(self._groups(queues, bulk.slice(0, end), partition))
+        for index, (number, group) in enumerate(groups):
+            start = 0
+            try:
+                for first, last, size in group.split(self._bytes_max):
+                    taken.append(await self._take(queues, number, group.slice(first, last), size))
+                    start = last
+            except BaseException:
+                left += [group.slice(start, len(group)), *(other for _, other in groups[index + 1 :])]
+                raise
+
+    def _groups(
+        self, queues: TopicQueues, window: BulkRecords, partition: int | None
+    ) -> Sequence[tuple[int, BulkRecords]]:
+        if partition is not None:
+            return [(partition, window)]
+        return list(window.by_partition(self._hashes, queues.partitions_count, self._partition_of(queues)))
+
+    def _partition_of(self, queues: TopicQueues) -> PartitionOf | None:
+        partitioner, topic, count = self._partitioner, queues.name, queues.partitions_count
+        if partitioner is not None:
+            return lambda key, value: partitioner(topic, key, value, count)
+        return (lambda key, value: NO_PARTITION) if self._config.partitioner_ignore_keys else None
+
+    async def _take(self, queues: TopicQueues, number: int, records: BulkRecords, size: int) -> Range:
+        """Make one batch of records and queue it, waiting for its memory."""
+        queue = await self._queue(queues, number)
+        clock = self._cluster.clock
+        size = min(size, self._memory.total_bytes)
+        if not self._memory.try_reserve(size):
+            self._sender.wake()
+            await self._memory.reserve(size, self._config.max_block_ms)
+        try:
+            self._appender.check()
+            builder = records.builder(size, self._accumulator.compression, self._accumulator.level)
+        except BaseException:
+            self._memory.release(size)
+            raise
+        batch = ProducerBatch(queue.topic_partition, created_at=clock.monotonic(), reserved_bytes=size, builder=builder)
+        self._accumulator.add(queue, batch)
+        self._appender.begun(queue)
+        if queues.sticky is queue:
+            queues.sticky_bytes += size
+        await asyncio.sleep(0)  # so much work at once: others have a turn, and the batch can leave
+        return batch, 0, len(records)
+
+    async def _queue(self, queues: TopicQueues, number: int) -> PartitionQueue:
+        if number == NO_PARTITION:
+            return self._appender.next_queue(queues)
+        queue = queues.partitions.get(number)
+        if queue is None:
+            queue = await self._appender.queue_of(queues.name, number)
+        return queue
+
+    def _check_sizes(self, bulk: BulkRecords) -> None:
+        if not len(bulk):
+            return
+        place, size = bulk.largest()
+        if size + HEADER_SIZE > self._bytes_max:
+            name = "max.request.size" if self._bytes_max == self._config.max_request_size else "buffer.memory"
+            raise RecordTooLarge(
+                f"record {bulk.rows[place]}, of {size} bytes, is larger than {name} allows, {self._bytes_max}"
+            )
