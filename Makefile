@@ -14,7 +14,7 @@ test: check
 	$(BIN)/pytest -m "not slow" -n 2 --dist loadgroup
 
 test-slow: $(READY)
-	$(BIN)/pytest -m slow --timeout 900
+	$(BIN)/pytest -m slow -n 2 --dist loadgroup --timeout 900 --tb short
 
 check: $(READY)
 	$(BIN)/ruff format --check .

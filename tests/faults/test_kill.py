@@ -21,6 +21,7 @@ from tests.history.operations import Operation, Polled, Sent
 TOPIC = "killed"
 PARTITIONS = 3
 DEADLINE_S = 60
+DELIVERY_DEADLINE_S = 300  # a JVM that is killed again and again may be away for more than a minute
 SETTINGS = {"log.segment.bytes": "1048576", "log.index.interval.bytes": "512"}
 
 
@@ -43,7 +44,7 @@ class Load:
                 "batch.num.messages": 20,
                 "queue.buffering.max.messages": 2_000,
                 "compression.type": "lz4",
-                "message.timeout.ms": DEADLINE_S * 1000,
+                "message.timeout.ms": DELIVERY_DEADLINE_S * 1000,
                 "reconnect.backoff.ms": 5,
                 "reconnect.backoff.max.ms": 20,
                 "retry.backoff.ms": 5,
@@ -88,7 +89,7 @@ class Load:
         """Stop sending, and wait until everything was delivered or given up."""
         self._ending.set()
         self._thread.join()
-        left = self._producer.flush(DEADLINE_S)
+        left = self._producer.flush(DELIVERY_DEADLINE_S)
         assert self.fatal == []
         assert left == 0, f"{left} records were never answered"
 

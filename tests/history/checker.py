@@ -146,9 +146,10 @@ def _poll_skips(view: _View) -> list[str]:
     skips: list[str] = []
     for polled, before, after in _steps(view):
         offsets = there.get(polled.partition, [])
-        passed = offsets[bisect_right(offsets, before) :]
-        if passed and passed[0] < after:
-            skips.append(f"{polled.process} went from {before} to {after} in {polled.partition}, over {passed[0]}")
+        next_one = bisect_right(offsets, before)
+        if next_one < len(offsets) and offsets[next_one] < after:
+            over = offsets[next_one]
+            skips.append(f"{polled.process} went from {before} to {after} in {polled.partition}, over {over}")
     return skips
 
 
