@@ -18,6 +18,8 @@ COMMANDS = {
     "topics": "List, create, describe and delete topics.",
     "produce": "Write records to a topic.",
     "consume": "Read records from a topic.",
+    "groups": "List and describe consumer groups, reset and delete their offsets.",
+    "transactions": "List and describe transactions, find and end those that hang.",
     "configs": "Show and change the configuration of topics and brokers.",
     "log": "Look into the files of a log directory.",
     "wire": "Decode and encode messages of Kafka's protocol.",

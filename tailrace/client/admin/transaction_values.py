@@ -21,10 +21,25 @@ class TransactionState(StrEnum):
     PREPARE_EPOCH_FENCE = "PrepareEpochFence"
     DEAD = "Dead"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether a transaction is under way, be it only that its end is told to the partitions."""
+        return self in _OPEN
+
     @classmethod
     def parse(cls, text: str) -> TransactionState:
         """Read a broker's word; what is not known is UNKNOWN."""
         return next((state for state in cls if state.lower() == text.lower()), cls.UNKNOWN)
+
+
+_OPEN = frozenset(
+    {
+        TransactionState.ONGOING,
+        TransactionState.PREPARE_COMMIT,
+        TransactionState.PREPARE_ABORT,
+        TransactionState.PREPARE_EPOCH_FENCE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +54,10 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """A transactional id with what its current transaction has written to; `start_time_ms` is None without one."""
+    """A transactional id with what its open transaction has written to.
+
+    `start_time_ms` is of the last transaction, open or not; None where there was none.
+    """
 
     transactional_id: str
     coordinator_id: int
