@@ -15,9 +15,8 @@ import logging
 from collections.abc import Iterable
 from pathlib import Path
 
-from crc32c import crc32c
-
 from tailrace.clock import Clock
+from tailrace.protocol.checksum import crc32c
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.storage.checkpoint_file import read_lines, write_lines

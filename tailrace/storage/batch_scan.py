@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
+from tailrace.protocol.checksum import crc32c
 
 _START = Struct(">qiib")
 _REST_V2 = Struct(">Ihiqq")

@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from struct import Struct
 
-import crc32c
-
+from tailrace.protocol.checksum import crc32c
 from tailrace.storage.errors import CorruptFile
 from tailrace.storage.producer_state import BatchMetadata, ProducerStateEntry
 
@@ -45,7 +44,7 @@ def snapshot_bytes(entries: Iterable[ProducerStateEntry]) -> bytes:
         for entry in entries
     ]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
-    return _HEADER.pack(VERSION, crc32c.crc32c(body), len(packed)) + body[_COUNT.size :]
+    return _HEADER.pack(VERSION, crc32c(body), len(packed)) + body[_COUNT.size :]
 
 
 def parse_snapshot(path: Path, data: bytes) -> list[ProducerStateEntry]:
@@ -55,7 +54,7 @@ def parse_snapshot(path: Path, data: bytes) -> list[ProducerStateEntry]:
     version, crc, count = _HEADER.unpack_from(data)
     if version != VERSION:
         raise CorruptFile(path, f"unknown version {version} of a producer snapshot, {VERSION} expected")
-    actual = crc32c.crc32c(memoryview(data)[_CRC_END:])
+    actual = crc32c(memoryview(data)[_CRC_END:])
     if actual != crc:
         raise CorruptFile(path, f"the checksum is {actual:#010x}, written was {crc:#010x}")
     if len(data) != _HEADER.size + count * _ENTRY.size:

@@ -20,9 +20,8 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final
 
-import crc32c
-
 from tailrace.protocol.buffers import Buffer
+from tailrace.protocol.checksum import crc32c
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError, MalformedFrame
 from tailrace.protocol.records.compression import Compression
@@ -208,7 +207,7 @@ def magic_at(buffer: Buffer, position: int) -> int:
 def crc_matches(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     """Whether the batch holds the bytes its CRC-32C was taken of."""
     end = position + header.batch_length + LENGTH_END
-    crc: int = crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : end])
+    crc: int = crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : end])
     return crc == header.crc
 
 
@@ -260,6 +259,4 @@ def set_producer(
 def update_crc(buffer: Buffer, position: int) -> None:
     """Take the CRC-32C of the batch anew after a change to what it covers."""
     end = position + LENGTH_END + _int32.unpack_from(buffer, position + 8)[0]
-    _uint32.pack_into(
-        buffer, position + CRC_OFFSET, crc32c.crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : end])
-    )
+    _uint32.pack_into(buffer, position + CRC_OFFSET, crc32c(memoryview(buffer)[position + ATTRIBUTES_OFFSET : end]))

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import crc32c
-
+from tailrace.protocol.checksum import crc32c
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.records.batch_header import (
@@ -174,7 +173,7 @@ def _assemble(
         header.base_sequence,
         records_count,
     )
-    crc = crc32c.crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
+    crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
     batch[CRC_OFFSET:ATTRIBUTES_OFFSET] = crc.to_bytes(4, "big")
     return batch
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import crc32c
-
+from tailrace.protocol.checksum import crc32c
 from tailrace.protocol.records.batch_header import (
     ATTRIBUTES_OFFSET,
     CONTROL_FLAG,
@@ -239,7 +238,7 @@ class BatchBuilder:
             base_sequence,
             self.records_count,
         )
-        crc = crc32c.crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
+        crc = crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:])
         batch[CRC_OFFSET:ATTRIBUTES_OFFSET] = crc.to_bytes(4, "big")
         return batch
 
