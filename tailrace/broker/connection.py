@@ -189,7 +189,7 @@ class Connection(asyncio.BufferedProtocol):
         dispatch = self.settings.dispatcher.dispatch
         self.last_active = received_at = self.settings.clock.monotonic()
         try:
-            while not self._must_wait():
+            while frames.buffered_bytes and not self._must_wait():
                 frame = frames.next_frame()
                 if frame is None:
                     break
@@ -210,9 +210,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _must_wait(self) -> bool:
         """Say whether no frame may be dispatched now."""
-        if self._is_held or self._is_write_paused or self._is_draining or self._closed:
-            return True
-        return len(self._pending) >= self.settings.pending_count_max or self.settings.memory.is_full
+        settings = self.settings
+        return (
+            self._is_held
+            or self._is_write_paused
+            or self._is_draining
+            or self._closed
+            or len(self._pending) >= settings.pending_count_max
+            or settings.memory.is_full
+        )
 
     def _park(self, call: Call) -> None:
         """Give a request that is not answered yet its place in the order."""

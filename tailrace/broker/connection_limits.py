@@ -77,20 +77,19 @@ class RequestMemory:
     def __init__(self, size_max: int) -> None:
         self.size_max = size_max
         self.used = 0
+        self.is_full = False
+        """Whether nobody should read more for now; each request asks, so it is kept rather than worked out."""
         self._waiting: deque[Callable[[], object]] = deque()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether nobody should read more for now."""
-        return 0 < self.size_max <= self.used
 
     def acquire(self, size: int) -> None:
         """Count bytes; one request may go above the limit, since it was read already."""
         self.used += size
+        self.is_full = 0 < self.size_max <= self.used
 
     def release(self, size: int) -> None:
         """Take back what `acquire` counted, and call those who waited for room."""
         self.used -= size
+        self.is_full = 0 < self.size_max <= self.used
         while self._waiting and not self.is_full:
             self._waiting.popleft()()
 

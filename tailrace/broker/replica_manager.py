@@ -27,7 +27,7 @@ from tailrace.broker.metadata_store import (
 )
 from tailrace.broker.metrics.registry import BrokerMetrics, TopicMetrics
 from tailrace.broker.partition import Partition
-from tailrace.broker.partition_fetch import FetchParams, failed_partition, read_partition
+from tailrace.broker.partition_fetch import FetchParams, failed_partition, read_partition, upper_offset
 from tailrace.broker.partition_registration import PartitionRegistration
 from tailrace.broker.purgatory import DelayedOperationPurgatory
 from tailrace.clock import Clock, TimerHandle
@@ -284,6 +284,29 @@ class ReplicaManager:
                 is_urgent = True
             found.append((asked, data))
         return found, bytes_read, is_urgent
+
+    def partitions_at_their_end(
+        self, params: FetchParams, asked_partitions: Iterable[SessionPartition]
+    ) -> list[Partition] | None:
+        """Give the partitions of a consumer's fetch where all of them have nothing to read yet; None where any has.
+
+        That is what a consumer at the tail asks each time. To see it costs a fifth of reading nothing and trying in
+        vain to complete (8 of 17 µs). Followers are left out: their reads are noted.
+        """
+        if params.replica_id >= 0:
+            return None
+        partitions: list[Partition] = []
+        isolation, leader_only = params.isolation, params.leader_only
+        try:
+            for asked in asked_partitions:
+                partition = self.fetched_partition(asked)
+                partition.check_leader_epoch(asked.current_leader_epoch, leader_only=leader_only)
+                if asked.last_fetched_epoch >= 0 or asked.fetch_offset != upper_offset(partition, isolation):
+                    return None
+                partitions.append(partition)
+        except ApiError:
+            return None  # reading says it in the words of the answer
+        return partitions
 
     def _fetch_failed(self, asked: SessionPartition, error: ApiError) -> ErrorCode:
         if error.code not in KNOWN_FETCH_ERRORS:

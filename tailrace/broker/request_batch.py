@@ -19,7 +19,8 @@ _HEAD = Struct(">8xi4xb4xh")
 _LENGTH_AT = 8
 _LENGTH_END = 12
 _MAGIC_AT = 16
-_ATTRIBUTES_AT = 22
+ATTRIBUTES_AT = 22
+"""The lower byte of the attributes, where every flag is."""
 _PRODUCER = Struct(">43xqhi")
 """Producer id, its epoch and the first record's sequence number."""
 _PRODUCER_ID_AT = 43
@@ -28,7 +29,7 @@ _BATCH_SIZE_MIN = 26
 """Offset, length and the 14 bytes without which no record of any format is one."""
 _CODEC_MASK = 0x07
 _ZSTD = 4
-_TRANSACTIONAL = 0x10
+TRANSACTIONAL = 0x10
 
 
 def check_request_batch(version: int, records: Buffer | None) -> ErrorCode:
@@ -53,8 +54,8 @@ def is_transactional(records: Buffer | None) -> bool:
     """Whether the batch is part of a transaction; no for what is no batch."""
     return (
         records is not None
-        and len(records) > _ATTRIBUTES_AT
-        and bool(records[_ATTRIBUTES_AT] & _TRANSACTIONAL)
+        and len(records) > ATTRIBUTES_AT
+        and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL)
         and records[_MAGIC_AT] == 2
     )
 

@@ -15,7 +15,7 @@ import struct
 
 from tailrace.protocol.api_keys import FLEXIBLE_FROM
 from tailrace.protocol.buffers import Buffer
-from tailrace.protocol.codec import encode_chunks
+from tailrace.protocol.codec import encode_chunks, encoder_of
 from tailrace.protocol.codec_decoder import skip_tags
 from tailrace.protocol.errors import MalformedFrame
 from tailrace.protocol.schema import Message
@@ -70,6 +70,10 @@ class FrameBuffer:
         """Give memory to receive into, at least one byte. All frames should have been taken before."""
         pending = self._end - self._start
         if pending == 0:
+            if not self._is_filled and len(self._buffer) <= BUFFER_BYTES_KEPT:
+                # Nearly every time: all that came was given out, and there was more room than it took.
+                self._start = self._end = 0
+                return self._view
             self._start_anew()
         elif pending >= SIZE_BYTES:
             whole = SIZE_BYTES + self._checked_size()
@@ -100,16 +104,14 @@ class FrameBuffer:
 
     def next_frame(self) -> memoryview | None:
         """Give the next complete frame without its size, or None; MalformedFrame for a size that cannot be."""
-        start = self._start
-        pending = self._end - start
-        if pending < SIZE_BYTES:
+        start = self._start + SIZE_BYTES
+        if start > self._end:
             return None
-        size = self._checked_size()
-        if pending < SIZE_BYTES + size:
+        end = start + self._checked_size()
+        if end > self._end:
             return None
-        start += SIZE_BYTES
-        self._start = start + size
-        return self._view[start : start + size]
+        self._start = end
+        return self._view[start:end]
 
     def _checked_size(self) -> int:
         size: int = _read_size(self._buffer, self._start)[0]
@@ -193,7 +195,18 @@ def read_response_header(frame: memoryview, header_version: int) -> tuple[int, i
 def encode_response(message: Message, version: int, *, correlation_id: int, header_version: int) -> list[Buffer]:
     """Write a response's frame: size, header, body. Large record batches are chunks of their own, uncopied."""
     make_head = _flexible_response_head if header_version else _response_head
-    return _encode_frame(message, version, bytearray(make_head(0, correlation_id)))
+    head = bytearray(make_head(0, correlation_id))
+    # What `encode_chunks` does, written out: every answer comes through here, and two calls less are 0.3 of its 1.2 µs.
+    encode = message.encoders.get(version) or encoder_of(type(message), version)
+    chunks: list[Buffer] = []
+    last = encode(message, head, chunks)
+    if not chunks:
+        _write_size(head, 0, len(head) - SIZE_BYTES)
+        return [head]
+    if last:
+        chunks.append(last)
+    _write_size(head, 0, sum(map(len, chunks)) - SIZE_BYTES)
+    return chunks
 
 
 def encode_request(message: Message, version: int, *, correlation_id: int, client_id: str | None) -> list[Buffer]:
@@ -206,11 +219,6 @@ def encode_request(message: Message, version: int, *, correlation_id: int, clien
     head += name
     if version >= FLEXIBLE_FROM[api_key]:
         head.append(0)
-    return _encode_frame(message, version, head)
-
-
-def _encode_frame(message: Message, version: int, head: bytearray) -> list[Buffer]:
-    """Write the message behind a head that begins with room for the size, and the size."""
     chunks = encode_chunks(message, version, head)
-    _write_size(head, 0, (len(head) if len(chunks) == 1 else sum(map(len, chunks))) - SIZE_BYTES)
+    _write_size(head, 0, sum(map(len, chunks)) - SIZE_BYTES)
     return chunks

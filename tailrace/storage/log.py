@@ -31,6 +31,7 @@ from tailrace.storage.leader_epoch_cache import LeaderEpochCache
 from tailrace.storage.log_context import LogContext
 from tailrace.storage.log_errors import LogOffline, SegmentDamaged
 from tailrace.storage.log_read import ReadResult, TimestampOffset
+from tailrace.storage.log_validator import checks_records
 from tailrace.storage.producer_state import ProducerStateEntry
 from tailrace.storage.producer_state_manager import ProducerStateManager
 from tailrace.storage.recent_positions import RecentPositions
@@ -62,6 +63,7 @@ class Log:
     __slots__ = (
         "_base_offsets",
         "active",
+        "checks_records",
         "config",
         "context",
         "directory",
@@ -97,6 +99,7 @@ class Log:
         self.context = context
         self.config = config
         self.segment_age_max_ms = segment_age_max_ms(config)
+        self.checks_records = checks_records(config)
         self.failure: str | None = None
         self.segments = parts.segments
         self._base_offsets = [segment.base_offset for segment in parts.segments]
@@ -121,6 +124,7 @@ class Log:
         """Go by other settings of the topic from now on."""
         self.config = config
         self.segment_age_max_ms = segment_age_max_ms(config)
+        self.checks_records = checks_records(config)
         limits = segment_limits(config)
         for segment in self.segments:
             segment.limits = limits
@@ -161,15 +165,8 @@ class Log:
 
     # -- records ----------------------------------------------------------------------------------------------------
 
-    def append_as_leader(
-        self, records: Buffer, *, leader_epoch: int, origin: AppendOrigin = AppendOrigin.CLIENT
-    ) -> AppendResult:
-        """Check a batch, give it offsets and the leader's epoch (written into `records`), and append it.
-
-        Raises ApiError; `RecordsRejected` carries an error for each refused record. A repeated batch of an idempotent
-        producer is not appended again: the result `is_duplicate` and has the offsets of the first time.
-        """
-        return log_append.append_as_leader(self, records, leader_epoch=leader_epoch, origin=origin)
+    append_as_leader = log_append.append_as_leader
+    """As `log_append` says; the function itself, since each produce request calls it."""
 
     def append_as_follower(self, records: Buffer) -> AppendResult:
         """Append batches as a leader sent them, which must begin at the log end offset."""

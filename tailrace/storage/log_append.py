@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tailrace.protocol.buffers import Buffer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError, MalformedFrame
-from tailrace.protocol.records.batch_header import BatchHeader, crc_matches, iterate_batch_headers
+from tailrace.protocol.records.batch_header import LOG_APPEND_TIME_FLAG, BatchHeader, crc_matches, iterate_batch_headers
 from tailrace.protocol.records.control import ControlType, read_control_batch
 from tailrace.storage.append_origin import AppendOrigin
 from tailrace.storage.disk import DiskError
@@ -73,15 +73,26 @@ class StorageGuard:
             raise self._log.disk_failed(error) from error
 
 
-def append_as_leader(log: Log, records: Buffer, *, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
-    """Check, assign offsets, append. See `Log.append_as_leader`."""
+def append_as_leader(
+    log: Log, records: Buffer, *, leader_epoch: int, origin: AppendOrigin = AppendOrigin.CLIENT
+) -> AppendResult:
+    """Check a batch, give it offsets and the leader's epoch (written into `records`), and append it.
+
+    Raises ApiError; `RecordsRejected` carries an error for each refused record. A repeated batch of an idempotent
+    producer is not appended again: the result `is_duplicate` and has the offsets of the first time.
+    """
     if log.failure is not None:
         log.check_online()
     config = log.config
     topic_partition = log.topic_partition
     header = read_leader_batch(records, topic_partition=topic_partition, config=config, origin=origin)
     now_ms = log.context.clock.time_ms()
-    if origin is CLIENT:
+    if origin is CLIENT and (
+        # The usual topic asks nothing of records but that their time is not far ahead.
+        log.checks_records
+        or header.attributes & LOG_APPEND_TIME_FLAG
+        or header.max_timestamp - now_ms > config.message_timestamp_after_max_ms
+    ):
         check_records(records, header, topic_partition=topic_partition, config=config, now_ms=now_ms)
     log_append_time_ms = now_ms if config.message_timestamp_type == "LogAppendTime" else NO_TIMESTAMP
     assign(records, header, offset=log.log_end_offset, leader_epoch=leader_epoch, log_append_time_ms=log_append_time_ms)

@@ -13,14 +13,15 @@ from __future__ import annotations
 from struct import Struct
 
 from tailrace.protocol.buffers import Buffer
+from tailrace.protocol.checksum import crc32c
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError, MalformedFrame
 from tailrace.protocol.records.batch_header import (
+    ATTRIBUTES_OFFSET,
     CONTROL_FLAG,
     LOG_APPEND_TIME_FLAG,
     BatchHeader,
     TimestampType,
-    crc_matches,
     is_partial,
     magic_at,
     read_batch_header,
@@ -61,7 +62,8 @@ def read_leader_batch(
             f"The record batch size in the append to {topic_partition} is {size} bytes which exceeds the "
             f"maximum configured value of {config.max_message_bytes}.",
         )
-    if not crc_matches(records, 0, header):
+    view = records if type(records) is memoryview else memoryview(records)
+    if crc32c(view[ATTRIBUTES_OFFSET:size]) != header.crc:
         raise ApiError(
             ErrorCode.CORRUPT_MESSAGE,
             f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}.",
@@ -120,6 +122,15 @@ def _client_fault(header: BatchHeader, topic_partition: TopicPartition) -> str:
     return (
         f"Invalid sequence number {header.base_sequence} in record batch with producerId "
         f"{header.producer_id} in topic partition {topic_partition}"
+    )
+
+
+def checks_records(config: LogConfig) -> bool:
+    """Whether a topic's settings have `check_records` look at every batch, and not only at those of an odd time."""
+    return (
+        "compact" in config.cleanup_policy
+        or config.message_timestamp_type != "CreateTime"
+        or config.message_timestamp_before_max_ms < LONG_MAX
     )
 
 

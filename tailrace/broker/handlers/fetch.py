@@ -61,12 +61,17 @@ def handle(broker: Broker, request: Request[FetchRequest]) -> Result:
     manager = broker.replica_manager
     for entry in asked:
         manager.fetched_metrics(entry).total_fetch_requests += 1
-    found, bytes_read, is_urgent = manager.read(params, asked, update_follower=True)
-    if is_urgent or params.max_wait_ms <= 0 or bytes_read >= params.min_bytes:
-        return _respond(broker, request, context, failed, found)
+    ends = manager.partitions_at_their_end(params, asked) if params.max_wait_ms > 0 < params.min_bytes else None
+    if ends is None:
+        found, bytes_read, is_urgent = manager.read(params, asked, update_follower=True)
+        if is_urgent or params.max_wait_ms <= 0 or bytes_read >= params.min_bytes:
+            return _respond(broker, request, context, failed, found)
     operation = DelayedFetch(params, asked, manager, partial(_respond, broker, request, context, failed))
-    keys = [manager.fetched_partition(entry) for entry in asked]
-    manager.fetch_purgatory.try_complete_else_watch(operation, keys)
+    if ends is None:
+        keys = [manager.fetched_partition(entry) for entry in asked]
+        manager.fetch_purgatory.try_complete_else_watch(operation, keys)
+    else:
+        manager.fetch_purgatory.watch(operation, ends)
     return operation.parked
 
 
