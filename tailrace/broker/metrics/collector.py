@@ -16,6 +16,7 @@ from tailrace.broker.metrics.cleaner_families import cleaner_families
 from tailrace.broker.metrics.group_families import group_families
 from tailrace.broker.metrics.registry import Histogram, RequestMetrics, TopicMetrics
 from tailrace.broker.metrics.snapshot import PartitionNumbers, Snapshot
+from tailrace.broker.metrics.transaction_families import transaction_families
 
 _TOPIC_COUNTERS = (
     ("messages_in", "messagesin", "Records appended."),
@@ -94,6 +95,7 @@ class BrokerCollector(Collector):
         yield from _waiting(snapshot)
         yield from cleaner_families(snapshot.cleaner)
         yield from group_families(snapshot.groups)
+        yield from transaction_families(snapshot.transactions)
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

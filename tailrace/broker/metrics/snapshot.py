@@ -57,6 +57,8 @@ class Snapshot:
     offline_directory_count: int
     cleaner: CleanerNumbers
     groups: GroupNumbers
+    transactions: dict[str, int]
+    """How many transactional ids are in which state."""
 
 
 def take_snapshot(broker: Broker, queued_request_bytes: int = 0) -> Snapshot:
@@ -87,6 +89,7 @@ def take_snapshot(broker: Broker, queued_request_bytes: int = 0) -> Snapshot:
         offline_directory_count=len(broker.log_manager.offline_directories),
         cleaner=broker.log_manager.cleaner.take_numbers(),
         groups=take_group_numbers(broker.groups, replicas),
+        transactions={status.label: count for status, count in broker.transactions.count_by_status().items()},
     )
 
 
