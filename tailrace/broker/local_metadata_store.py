@@ -105,6 +105,11 @@ class LocalMetadataStore:
         return self._image.features_epoch
 
     @property
+    def revision(self) -> int:
+        """Counts all durable changes, over restarts too."""
+        return self._image.revision
+
+    @property
     def deleted_topic_ids(self) -> Collection[bytes]:
         """The ids of deleted topics, whose directories may still be there."""
         return self._image.deleted_topic_ids
@@ -214,6 +219,7 @@ class LocalMetadataStore:
         async with self._changing:
             after, delta = change(self._image)
             if after != self._image:
+                after = replace(after, revision=self._image.revision + 1)
                 data = encode_metadata(StoredMetadata(self._cluster_id, self._node_id, after))
                 try:
                     await asyncio.to_thread(_write, self._disk, self._directory, data)

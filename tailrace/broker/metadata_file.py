@@ -48,6 +48,7 @@ def encode_metadata(stored: StoredMetadata) -> bytes:
         "deleted_topic_ids": [uuid_text(topic_id) for topic_id in image.deleted_topic_ids],
         "features": dict(image.features),
         "features_epoch": image.features_epoch,
+        "revision": image.revision,
     }
     body = _canonical(metadata)
     return f'{{"format":{FORMAT},"checksum":"{_checksum(body)}","metadata":{body}}}\n'.encode()
@@ -87,6 +88,8 @@ def _stored(metadata: Mapping[str, Any]) -> StoredMetadata:
         deleted_topic_ids=tuple(parse_uuid(text) for text in metadata["deleted_topic_ids"]),
         features=dict(metadata["features"]),
         features_epoch=int(metadata["features_epoch"]),
+        # Files from before the changes were counted do not say it.
+        revision=int(metadata.get("revision", 0)),
     )
     return StoredMetadata(str(metadata["cluster_id"]), int(metadata["node_id"]), image.with_topics(topics))
 

@@ -26,6 +26,8 @@ class MetadataImage:
     deleted_topic_ids: tuple[bytes, ...] = ()
     features: Mapping[str, int] = field(default_factory=dict[str, int])
     features_epoch: int = 0
+    revision: int = 0
+    """How many changes made this image."""
 
     def with_topics(self, topics: Mapping[str, TopicRegistration]) -> MetadataImage:
         """Give the image with these topics and no others."""

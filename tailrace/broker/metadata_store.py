@@ -140,6 +140,11 @@ class MetadataStore(Protocol):
         """Counts the changes of `features`."""
         ...
 
+    @property
+    def revision(self) -> int:
+        """Counts all durable changes, over restarts too."""
+        ...
+
     def topic(self, name: str) -> TopicRegistration | None:
         """Find a topic by name."""
         ...

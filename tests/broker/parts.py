@@ -133,7 +133,7 @@ async def make_parts(
     metrics = BrokerMetrics()
     managers: list[ReplicaManager] = []
     log_manager = LogManager(
-        [folder],
+        [Path(directory) for directory in config.log_directories],
         config,
         clock,
         disk,

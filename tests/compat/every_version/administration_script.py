@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.compat.every_version.conversation import Conversation, versions_of
+from tests.compat.every_version.conversation import Conversation, normal, versions_of
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 NODE_ID = "1"
@@ -22,6 +22,7 @@ def ask_all(talk: Conversation) -> None:
         incremental_alter_configs(talk, version)
     cluster(talk)
     leaders_and_replicas(talk)
+    quorum_and_directories(talk)
     access_control(talk)
 
 
@@ -188,6 +189,46 @@ def leaders_and_replicas(talk: Conversation) -> None:
         asked = [{"name": "plain", "partitionIndexes": [0, 9]}, {"name": "no-such-topic", "partitionIndexes": [0]}]
         talk.ask("ListPartitionReassignments", version, topics=asked, timeoutMs=5_000)
         talk.ask("ListPartitionReassignments", version, "all", topics=None, timeoutMs=5_000)
+
+
+def quorum_and_directories(talk: Conversation) -> None:
+    metadata = "__cluster_metadata"
+    for version in versions_of("DescribeQuorum"):
+        for title, topics in {
+            "of the metadata": {metadata: [0]},
+            "of another partition": {metadata: [1]},
+            "of one partition twice": {metadata: [0, 0]},
+            "of no partition": {metadata: []},
+            "of another topic": {"plain": [0]},
+            "of two topics": {metadata: [0], "plain": [0]},
+            "of nothing": {},
+        }.items():
+            asked = [
+                {"topicName": name, "partitions": [{"partitionIndex": number} for number in numbers]}
+                for name, numbers in topics.items()
+            ]
+            talk.answers[f"DescribeQuorum v{version} {title}"] = normal(quorum(talk, version, asked))
+    directory = talk.quietly("DescribeLogDirs", 4, topics=[])["results"][0]["logDir"]
+    asked = [{"name": "plain", "partitions": [0, 9]}, {"name": "no-such-topic", "partitions": [0]}]
+    for version in versions_of("AlterReplicaLogDirs"):
+        for title, path in {
+            "to where it is": directory,
+            "to where it is, with a slash": f"{directory}/",
+            "to a directory that is not there": "/no/such/directory",
+            "to a relative directory": "data",
+        }.items():
+            talk.ask("AlterReplicaLogDirs", version, title, dirs=[{"path": path, "topics": asked}])
+
+
+def quorum(talk: Conversation, version: int, asked: list[dict[str, Any]]) -> Any:
+    """Ask for the quorum; of offsets and addresses it counts that everything is committed, and how many there are."""
+    answer = talk.quietly("DescribeQuorum", version, topics=asked)
+    for partition in (partition for topic in answer["topics"] for partition in topic["partitions"]):
+        ends = [voter["logEndOffset"] for voter in partition["currentVoters"]]
+        partition["highWatermark"] = partition["highWatermark"] == max(ends, default=0)
+    for node in answer.get("nodes", []):
+        node["listeners"] = len(node["listeners"])
+    return answer
 
 
 def access_control(talk: Conversation) -> None:

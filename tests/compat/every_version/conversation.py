@@ -41,6 +41,7 @@ TOLD_APART = {
 }
 """Fields of which only this counts: whether there is anything in them."""
 CHANCE = {"port", "totalBytes", "usableBytes", "partitionSize", "lastTimestamp", "transactionStartTimeMs"}
+CHANCE |= {"logEndOffset", "lastFetchTimestamp", "lastCaughtUpTimestamp"}
 UNORDERED = {"topics", "partitions", "configs", "responses", "results", "groups", "coordinators", "members", "synonyms"}
 UNORDERED |= {"activeProducers", "replicaElectionResults"}
 """Lists that Kafka fills from a hash map."""
