@@ -32,8 +32,10 @@ if TYPE_CHECKING:
         RequestTimedOut,
         RetriableError,
         SerializationFailed,
+        TransactionAborted,
         UnsupportedVersion,
     )
+    from tailrace.client.group_metadata import ConsumerGroupMetadata
     from tailrace.client.interceptors import ProducerInterceptor, ProducerRecord
     from tailrace.client.producer import Producer
     from tailrace.protocol.error_codes import ErrorCode
@@ -56,6 +58,7 @@ __all__ = [
     "Cluster",
     "ConfigError",
     "ConnectionLost",
+    "ConsumerGroupMetadata",
     "Delivery",
     "ErrorCode",
     "FatalError",
@@ -73,6 +76,7 @@ __all__ = [
     "RetriableError",
     "SerializationFailed",
     "TopicPartition",
+    "TransactionAborted",
     "UnsupportedVersion",
     "WrittenRange",
 ]
@@ -83,6 +87,7 @@ _ELSEWHERE = {
     "BulkDelivery": "tailrace.client.bulk",
     "BulkInterrupted": "tailrace.client.bulk",
     "Cluster": "tailrace.client.cluster",
+    "ConsumerGroupMetadata": "tailrace.client.group_metadata",
     "ConfigError": "tailrace.settings.config_error",
     "Delivery": "tailrace.client.delivery",
     "ErrorCode": "tailrace.protocol.error_codes",

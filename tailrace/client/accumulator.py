@@ -100,8 +100,6 @@ class Accumulator:
         """The queues that have batches."""
         self.incomplete: dict[ProducerBatch, None] = {}
         """What is not settled, oldest first: queued and on its way."""
-        self.is_hurried = False
-        """Nothing lingers: a transaction ends, or the producer does."""
         self.compression = compression
         self.level = level
         self._batch_bytes = batch_bytes
@@ -156,7 +154,7 @@ class Accumulator:
     def ready_at(self, queue: PartitionQueue) -> float:
         """Say when the first batch of a queue may go."""
         batch = queue.batches[0]
-        may_linger = batch is queue.open and not (self.is_hurried or self._flushes or self.memory.is_waited_for)
+        may_linger = batch is queue.open and not (self._flushes or self.memory.is_waited_for)
         return max(batch.created_at + self._linger_s, batch.not_before) if may_linger else batch.not_before
 
     def take(self, queue: PartitionQueue) -> ProducerBatch:
@@ -224,6 +222,13 @@ class Accumulator:
             queue.batches = deque(batch for batch in queue.batches if batch.attempts_count)
             if not queue.batches:
                 del self.active[queue.topic_partition]
+
+    def drop_all(self) -> None:
+        """Take every batch out of its queue."""
+        for queue in self.active.values():
+            queue.open = queue.try_append = None
+            queue.batches.clear()
+        self.active.clear()
 
 
 def _is_behind(queued: ProducerBatch, batch: ProducerBatch) -> bool:

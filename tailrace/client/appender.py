@@ -17,6 +17,7 @@ from tailrace.client.errors import ClientError, RecordTooLarge, broker_error
 from tailrace.client.metadata import TopicMetadata
 from tailrace.client.partitioner import KeyHashes, Partitioner
 from tailrace.client.sender import Sender
+from tailrace.client.transactions import Transactions
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.records.batch_header import HEADER_SIZE
 from tailrace.protocol.records.record import RecordHeader
@@ -40,7 +41,8 @@ class RecordAppender:
         partitioner: Partitioner | None,
     ) -> None:
         self.refusal: ClientError | None = None
-        """Why no more records are taken: the producer is closed, or broken."""
+        """Why no records are taken: the producer is closed, or broken, or has no transaction at the moment."""
+        self.transactions: Transactions | None = None
         self._cluster = cluster
         self._accumulator = accumulator
         self._memory = accumulator.memory
@@ -128,6 +130,8 @@ class RecordAppender:
 
     def begun(self, queue: PartitionQueue) -> None:
         """Take notice that a partition has a new batch."""
+        if self.transactions is not None:
+            self.transactions.joined(queue.topic_partition)
         self._sender.wake()
 
     async def topic(self, name: str, timeout_ms: float) -> TopicQueues:

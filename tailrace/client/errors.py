@@ -47,6 +47,10 @@ class ProducerFenced(FatalError):
     """Another producer with the same transactional id has begun to work, and this one must not go on."""
 
 
+class TransactionAborted(ClientError):
+    """The record was not sent, for its transaction was aborted."""
+
+
 class AuthenticationFailed(ClientError):
     """One side could not prove who it is: a certificate or a password was not accepted."""
 
@@ -89,6 +93,18 @@ class RecordTooLarge(ClientError):
 
 class NoOffsetForPartition(ClientError):
     """A partition has no position, and auto.offset.reset is none."""
+
+
+class LogTruncated(NoOffsetForPartition):
+    """Records that were read are gone, for another replica became the leader, and auto.offset.reset is none."""
+
+
+class CommitFailed(ClientError):
+    """Offsets were not committed, for the group has given the partitions to others meanwhile; poll more often."""
+
+
+class WokenUp(ClientError):
+    """Another task called wakeup while this one waited in poll; nothing is lost."""
 
 
 class SerializationFailed(ClientError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 from tailrace.client.accumulator import Accumulator, TopicQueues
@@ -26,15 +26,27 @@ from tailrace.client.bulk_rows import RecordRows
 from tailrace.client.cluster import Cluster
 from tailrace.client.deadline import within
 from tailrace.client.delivery import Delivery, RecordMetadata
-from tailrace.client.errors import ClientClosed, ClientError, FatalError, OperationTimedOut, SerializationFailed
+from tailrace.client.errors import (
+    ClientClosed,
+    ClientError,
+    FatalError,
+    InvalidState,
+    OperationTimedOut,
+)
+from tailrace.client.group_metadata import ConsumerGroupMetadata, OffsetToCommit, PlainOffset
 from tailrace.client.interceptors import Interceptors, ProducerInterceptor, ProducerRecord
 from tailrace.client.metadata import PartitionMetadata
 from tailrace.client.partitioner import KeyHashes, Partitioner
 from tailrace.client.producer_identity import ProducerIdentity
+from tailrace.client.record_bytes import RecordBytes
 from tailrace.client.sender import Sender
 from tailrace.client.sequences import Sequences
+from tailrace.client.transaction_block import TransactionBlock
+from tailrace.client.transaction_state import State
+from tailrace.client.transactions import Transactions
 from tailrace.protocol.records.compression import Compression
 from tailrace.protocol.records.record import RecordHeader
+from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.client.producer import ProducerOptions
 from tailrace.settings.client_config import ProducerConfig
 
@@ -120,24 +132,13 @@ class Producer(Generic[K, V]):
         if cluster is None:
             cluster = self._owned = Cluster(config, name=_default_name(config))
         self._cluster = cluster
-        self._key_serializer = key_serializer
-        self._value_serializer = value_serializer
+        self._bytes = RecordBytes(key_serializer, value_serializer)
         self._interceptors = Interceptors(interceptors) if interceptors else None
         self._time_ms = cluster.clock.time_ms
         self._accumulator = _make_accumulator(config, cluster)
-        sequences = Sequences() if config.is_idempotent else None
-        self._sender = Sender(
-            cluster,
-            self._accumulator,
-            config,
-            sequences=sequences,
-            gate=None,
-            needs_id=self._ask_for_id,
-            failed=self._fail,
-        )
-        self._identity = None
-        if sequences is not None:
-            self._identity = ProducerIdentity(cluster, sequences, self._sender.wake, self._fail)
+        self._identity: ProducerIdentity | None = None
+        self._transactions: Transactions | None = None
+        self._sender = self._make_sender()
         cluster.listeners.append(self._sender.wake)
         self._hashes = KeyHashes()
         self._appender = RecordAppender(cluster, self._accumulator, self._sender, config, self._hashes, partitioner)
@@ -145,10 +146,14 @@ class Producer(Generic[K, V]):
             cluster, self._accumulator, self._sender, config, self._hashes, partitioner, self._appender
         )
         is_plain = key_serializer is None and value_serializer is None and not interceptors
-        has_short_way = is_plain and partitioner is None and not config.partitioner_ignore_keys
-        self._topics: dict[str, TopicQueues] = self._accumulator.topics if has_short_way else {}
+        self._has_short_way = is_plain and partitioner is None and not config.partitioner_ignore_keys
+        self._topics: dict[str, TopicQueues] = {}
         """Where `send` looks first. Empty where records need more than a batch: to be converted, or to be refused."""
+        self._end: ClientError | None = None
+        """Why no records will ever be taken again."""
         self._is_closed = False
+        self._appender.transactions = self._transactions
+        self._look_at_state()
 
     async def __aenter__(self) -> Producer[K, V]:
         return self
@@ -222,7 +227,7 @@ class Producer(Generic[K, V]):
         SerializationFailed, TypeError, ValueError. BulkInterrupted has the delivery of those that were taken before the
         rest could not be.
         """
-        rows = self._rows(topic, values, keys, headers, timestamp_ms)
+        rows = self._bytes.rows(topic, values, keys, headers, timestamp_ms, now_ms=self._time_ms())
         if self._interceptors is None:
             return await self._bulk_appender.append(topic, [rows], partition)
         return await self._send_one_by_one(topic, values, rows, keys, partition)
@@ -239,6 +244,52 @@ class Producer(Generic[K, V]):
 
         return await self._bulk_appender.append(topic, read_columns(data, self._time_ms()), partition)
 
+    async def init_transactions(self) -> None:
+        """Make ready for transactions: once, before the first.
+
+        Any other producer with this transactional.id is fenced, and what it left open is aborted. Takes at most
+        max.block.ms (OperationTimedOut; call it again to wait on). AuthorizationFailed where the id may not be used,
+        FatalError where the producer is of no use.
+        """
+        await self._transactional().init()
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent from here on is committed or aborted together; InvalidState in another."""
+        self._transactional().begin()
+
+    async def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetToCommit],
+        group: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit a consumer's offsets, of the records to read next, together with the transaction.
+
+        `group` is the group's id, or what the consumer knows of its place in it: then a consumer that has lost its
+        partitions is refused. AbortableError where the transaction has to be aborted, or after max.block.ms.
+        """
+        metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
+        wanted = {key: PlainOffset(given) if isinstance(given, int) else given for key, given in offsets.items()}
+        await self._transactional().commit_offsets(wanted, metadata)
+
+    async def commit_transaction(self) -> None:
+        """Wait until all records are acknowledged, and commit the transaction.
+
+        AbortableError where it cannot be committed and is to be aborted, FatalError (ProducerFenced) where the producer
+        is of no more use, OperationTimedOut after max.block.ms: then nobody knows yet; call it again to wait on.
+        """
+        await self._transactional().commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction: records that were not sent fail with TransactionAborted, the others nobody will read.
+
+        FatalError (ProducerFenced) where the producer is of no more use, OperationTimedOut after max.block.ms.
+        """
+        await self._transactional().abort()
+
+    def transaction(self) -> TransactionBlock:
+        """Give a block for `async with`: a transaction that is committed at its end, or aborted by what is raised."""
+        return TransactionBlock(self._transactional())
+
     async def flush(self) -> None:
         """Send everything now, without lingering, and wait until it is written or given up."""
         self._sender.wake()
@@ -252,26 +303,28 @@ class Producer(Generic[K, V]):
     async def close(self, *, flush: bool = True, timeout_ms: float | None = None) -> None:
         """Flush, unless told not to, and stop; records that were not acknowledged fail with ClientClosed.
 
-        Flushing ends with the last record's delivery timeout, or after `timeout_ms`: then OperationTimedOut is raised.
+        A transaction that is open is aborted. Flushing ends with the last record's delivery timeout, or after
+        `timeout_ms`: then OperationTimedOut is raised.
         """
         if self._is_closed:
             return
         self._is_closed = True
         self._refuse(ClientClosed("the producer is closed"))
         try:
-            if flush:
+            if flush or self._transactions is not None:
                 await self._flush_in(timeout_ms)
         finally:
             await self._stop()
 
     async def _flush_in(self, timeout_ms: float | None) -> None:
+        work = self.flush() if self._transactions is None else self._transactions.close()
         if timeout_ms is None:
-            await self.flush()
+            await work
         else:
             timed_out = OperationTimedOut(
                 f"records were not acknowledged {timeout_ms:g} ms after the producer was closed"
             )
-            await within(self._cluster.clock, timeout_ms, self.flush(), timed_out)
+            await within(self._cluster.clock, timeout_ms, work, timed_out)
 
     async def _stop(self) -> None:
         self._cluster.listeners.remove(self._sender.wake)
@@ -279,6 +332,8 @@ class Producer(Generic[K, V]):
         self._sender.close()
         if self._identity is not None:
             await self._identity.close()
+        if self._transactions is not None:
+            await self._transactions.stop()
         if self._interceptors is not None:
             self._interceptors.close()
         if self._owned is not None:
@@ -299,30 +354,9 @@ class Producer(Generic[K, V]):
         return delivery
 
     async def _convert_and_append(self, record: ProducerRecord) -> Delivery:
-        key = _serialize(self._key_serializer, record.key, "key", record.topic)
-        value = _serialize(self._value_serializer, record.value, "value", record.topic)
+        key, value = self._bytes.key(record.key, record.topic), self._bytes.value(record.value, record.topic)
         timestamp = self._time_ms() if record.timestamp_ms is None else record.timestamp_ms
         return await self._appender.append(record.topic, value, key, record.headers, record.partition, timestamp)
-
-    def _rows(
-        self,
-        topic: str,
-        values: Sequence[V | None],
-        keys: Sequence[K | None] | None,
-        headers: Sequence[Sequence[RecordHeader]] | None,
-        timestamp_ms: int | Sequence[int] | None,
-    ) -> RecordRows:
-        """Make bytes of many records."""
-        count = len(values)
-        if timestamp_ms is None:
-            timestamp_ms = self._time_ms()
-        timestamps = [timestamp_ms] * count if isinstance(timestamp_ms, int) else timestamp_ms
-        for name, column in (("keys", keys), ("headers", headers), ("timestamps", timestamps)):
-            if column is not None and len(column) != count:
-                raise ValueError(f"{count} values, and {len(column)} {name}")
-        made_values = [_serialize(self._value_serializer, value, "value", topic) for value in values]
-        made_keys = None if keys is None else [_serialize(self._key_serializer, key, "key", topic) for key in keys]
-        return RecordRows(made_values, made_keys, headers, timestamps, range(count))
 
     async def _send_one_by_one(
         self,
@@ -356,6 +390,55 @@ class Producer(Generic[K, V]):
         if self._interceptors is not None:
             self._interceptors.on_acknowledgement(delivery.result() if error is None else None, error)
 
+    def _make_sender(self) -> Sender:
+        cluster, config, accumulator = self._cluster, self.config, self._accumulator
+        is_transactional = config.transactional_id is not None
+        sequences = Sequences(is_transactional=is_transactional) if config.is_idempotent else None
+        if sequences is not None and is_transactional:
+            self._transactions = Transactions(
+                cluster,
+                config,
+                sequences,
+                accumulator,
+                wake=lambda: self._sender.wake(),
+                drop_unsent=lambda error: self._sender.abort_unsent(error),
+                changed=self._look_at_state,
+            )
+        elif sequences is not None:
+            self._identity = ProducerIdentity(cluster, sequences, lambda: self._sender.wake(), self._fail)
+        return Sender(
+            cluster,
+            accumulator,
+            config,
+            sequences=sequences,
+            gate=self._transactions,
+            needs_id=self._ask_for_id,
+            failed=self._fail,
+        )
+
+    def _transactional(self) -> Transactions:
+        if self._transactions is None:
+            raise InvalidState("this producer has no transactional.id, and so no transactions")
+        if self._end is not None:
+            raise self._end
+        return self._transactions
+
+    def _look_at_state(self) -> None:
+        """Take records, or refuse them, as the state of the transaction has it."""
+        transactions = self._transactions
+        if transactions is not None and self._end is None:
+            state = transactions.state
+            if isinstance(state.error, FatalError):
+                self._refuse(state.error)
+                self._sender.abort_all(state.error)
+                return
+            refusal: ClientError | None = None
+            if state.now is not State.IN_TRANSACTION:
+                refusal = state.error or InvalidState(f"the producer {state.now.value}; records need a transaction")
+            self._appender.refusal = refusal
+        takes_records = self._appender.refusal is None
+        self._topics = self._accumulator.topics if takes_records and self._has_short_way else {}
+
     def _ask_for_id(self) -> None:
         if self._identity is not None:
             self._identity.ask()
@@ -367,8 +450,8 @@ class Producer(Generic[K, V]):
         self._sender.abort_unsent(error)
 
     def _refuse(self, error: ClientError) -> None:
-        if self._appender.refusal is None:
-            self._appender.refusal = error
+        if self._end is None:
+            self._end = self._appender.refusal = error
         self._topics = {}
 
 
@@ -392,17 +475,3 @@ def _merge(config: ProducerConfig | None, options: ProducerOptions) -> ProducerC
 
 def _default_name(config: ProducerConfig) -> str:
     return f"tailrace-producer-{config.transactional_id or next(_numbers)}"
-
-
-def _serialize(serializer: Callable[..., bytes | None] | None, given: object, what: str, topic: str) -> bytes | None:
-    """Make bytes of a key or value; SerializationFailed where that cannot be done."""
-    if serializer is not None and given is not None:
-        try:
-            given = serializer(given)
-        except Exception as error:  # a user's function may raise anything
-            raise SerializationFailed(f"the {what} of a record for {topic} was not serialized: {error}") from error
-    if given is None or isinstance(given, bytes | bytearray):
-        return given  # type: ignore[return-value]  # whoever gives a bytearray does not change it before it is copied here
-    raise TypeError(
-        f"the {what} of a record for {topic} is {type(given).__name__}, not bytes; give a {what}_serializer"
-    )

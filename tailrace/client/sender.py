@@ -144,6 +144,12 @@ class Sender:
         for batch in list(self._accumulator.drop_unsent()):
             self._fail(batch, error)
 
+    def abort_all(self, error: ClientError) -> None:
+        """Fail everything, whatever may have been written: the producer can do nothing more."""
+        self._accumulator.drop_all()
+        for batch in list(self._accumulator.incomplete):
+            self._fail(batch, error)
+
     def close(self) -> None:
         """Stop; what is left fails with ClientClosed."""
         self._is_closed = True
