@@ -58,6 +58,7 @@ def producing(dispatcher: Dispatcher, records: bytearray, acks: int) -> Run:
     def run(count: int) -> None:
         for _ in range(count):
             dispatcher.dispatch(memoryview(bytearray(frame)), CONNECTION, monotonic())
+            dispatcher.count_answered()
 
     return run
 
@@ -75,6 +76,7 @@ def producing_idempotently(dispatcher: Dispatcher, producer_id: int) -> Run:
         started = time.process_time()
         for frame in frames:
             dispatcher.dispatch(frame, CONNECTION, time.monotonic())
+            dispatcher.count_answered()
         run.seconds = time.process_time() - started  # type: ignore[attr-defined]  # what was measured without the making
 
     return run
@@ -112,6 +114,7 @@ def fetching(dispatcher: Dispatcher, *, end_offset: int) -> Run:
         started = time.process_time()
         for frame in frames:
             dispatcher.dispatch(frame, CONNECTION, time.monotonic())
+            dispatcher.count_answered()
         run.seconds = time.process_time() - started  # type: ignore[attr-defined]  # what was measured without the making
 
     return run

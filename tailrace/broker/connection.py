@@ -32,6 +32,8 @@ LOGGER = logging.getLogger(__name__)
 WRITE_BUFFER_HIGH = 1 << 20
 """Bytes that may wait to be written before the connection stops: a fetch response or so."""
 WRITE_BUFFER_LOW = 1 << 18
+COPIED_SIZE_MAX = 4096
+"""Up to this size a response is copied where that saves views of it."""
 OUTGOING_SIZE_MAX = 1 << 16
 """Bytes that are collected before they are handed to the transport, which then may say that it has enough."""
 
@@ -206,6 +208,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._is_dispatching = False
         self._flush()
+        self.settings.dispatcher.count_answered()
         self._regulate()
 
     def _must_wait(self) -> bool:
@@ -262,8 +265,9 @@ class Connection(asyncio.BufferedProtocol):
         self._send_in_turn()
         if not self._is_dispatching:
             self._flush()
-            if was_full or not self._is_reading:
-                self._serve_frames()
+        call.record()
+        if not self._is_dispatching and (was_full or not self._is_reading):
+            self._serve_frames()
 
     def _respond(self, chunks: list[Buffer]) -> None:
         if self._pending:
@@ -298,7 +302,9 @@ class Connection(asyncio.BufferedProtocol):
             self._outgoing = []
             self._outgoing_size = 0
             if len(outgoing) == 1:
-                self._transport.write(outgoing[0])
+                chunk = outgoing[0]
+                # uvloop takes bytes as they are; of another buffer it makes two views, which costs more than a copy.
+                self._transport.write(bytes(chunk) if len(chunk) <= COPIED_SIZE_MAX else chunk)
             else:
                 self._transport.writelines(outgoing)
         if self._is_draining:

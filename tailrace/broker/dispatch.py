@@ -19,6 +19,7 @@ from types import CoroutineType, ModuleType
 from typing import Any, TypeAlias, cast
 
 from tailrace.broker.broker import Broker
+from tailrace.broker.metrics.registry import RequestMetrics
 from tailrace.broker.request import (
     NO_RESPONSE,
     Answer,
@@ -122,8 +123,10 @@ class Call:
         self.size = request.size_bytes
 
     def finish(self, answer: Answer | None, error: Exception | None) -> list[Buffer]:
-        """Give the chunks of the response frame, none for no response; CloseConnection where there can be no answer."""
-        self.record()
+        """Give the chunks of the response frame, none for no response; CloseConnection where there can be no answer.
+
+        The connection calls `record` when they are on their way.
+        """
         dispatcher, route, request = self._dispatcher, self._route, self._request
         if error is not None:
             answer = dispatcher.answer_error(route, request, error)
@@ -150,6 +153,7 @@ class Dispatcher:
         self.clock: Clock = broker.clock
         self._broker = broker
         self._monotonic = broker.clock.monotonic
+        self._answered: list[tuple[RequestMetrics, int, float, float, float]] = []
         self._routes = {int(key): Route(key, broker, (modules or {}).get(key)) for key in SERVED_APIS}
 
     def dispatch(self, frame: memoryview, connection: ConnectionInfo, received_at: float) -> Outcome:
@@ -169,14 +173,20 @@ class Dispatcher:
         if isinstance(result, DEFERRED):
             deferred = cast("Deferred", result)
             return Call(self, route, request, deferred, started_at=started_at, returned_at=returned_at)
-        route.metrics.record(
-            version,
-            received_at=received_at,
-            started_at=started_at,
-            returned_at=returned_at,
-            answered_at=returned_at,
-        )
+        self._answered.append((route.metrics, version, received_at, started_at, returned_at))
         return None if result is NO_RESPONSE else self.encode(route, request, result)
+
+    def count_answered(self) -> None:
+        """Count what `dispatch` has answered; called when the answers are on their way, so that nobody waits for it."""
+        for metrics, version, received_at, started_at, returned_at in self._answered:
+            metrics.record(
+                version,
+                received_at=received_at,
+                started_at=started_at,
+                returned_at=returned_at,
+                answered_at=returned_at,
+            )
+        self._answered.clear()
 
     def encode(self, route: Route, request: Request[Any], response: Any) -> list[Buffer]:
         """Write a response frame; what can't be written is our own fault and answered so, if that can be written."""

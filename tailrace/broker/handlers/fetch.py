@@ -59,9 +59,9 @@ def handle(broker: Broker, request: Request[FetchRequest]) -> Result:
     if not asked:
         return _respond(broker, request, context, failed, [])
     manager = broker.replica_manager
+    ends = manager.partitions_at_their_end(params, asked) if params.max_wait_ms > 0 < params.min_bytes else None
     for entry in asked:
         manager.fetched_metrics(entry).total_fetch_requests += 1
-    ends = manager.partitions_at_their_end(params, asked) if params.max_wait_ms > 0 < params.min_bytes else None
     if ends is None:
         found, bytes_read, is_urgent = manager.read(params, asked, update_follower=True)
         if is_urgent or params.max_wait_ms <= 0 or bytes_read >= params.min_bytes:
@@ -105,12 +105,14 @@ def _params(broker: Broker, body: FetchRequest, version: int) -> FetchParams:
         isolation = TXN_COMMITTED
     else:
         isolation = HIGH_WATERMARK
-    max_bytes = min(body.max_bytes, broker.config.fetch_max_bytes)
+    max_bytes = broker.config.fetch_max_bytes
+    if body.max_bytes < max_bytes:
+        max_bytes = body.max_bytes
     return FetchParams(
         replica_id,
         replica_epoch,
         body.max_wait_ms,
-        min(body.min_bytes, max_bytes),
+        body.min_bytes if body.min_bytes < max_bytes else max_bytes,
         max_bytes,
         isolation,
         # Consumers that may name a rack may read from a follower (KIP-392), and debugging clients anyway.
