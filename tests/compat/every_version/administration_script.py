@@ -23,7 +23,6 @@ def ask_all(talk: Conversation) -> None:
     cluster(talk)
     leaders_and_replicas(talk)
     quorum_and_directories(talk)
-    access_control(talk)
 
 
 def api_versions(talk: Conversation) -> None:
@@ -229,20 +228,3 @@ def quorum(talk: Conversation, version: int, asked: list[dict[str, Any]]) -> Any
     for node in answer.get("nodes", []):
         node["listeners"] = len(node["listeners"])
     return answer
-
-
-def access_control(talk: Conversation) -> None:
-    """There is no authorizer, so nobody can be given or denied anything."""
-    for version in versions_of("DescribeAcls"):
-        anything = {"resourceTypeFilter": 1, "patternTypeFilter": 1, "operation": 1, "permissionType": 1}
-        talk.ask("DescribeAcls", version, **anything)
-        acl = {
-            "resourceType": TOPIC,
-            "resourceName": "plain",
-            "principal": "User:somebody",
-            "host": "*",
-            "operation": 3,
-            "permissionType": 3,
-        }
-        talk.ask("CreateAcls", version, creations=[acl, acl])
-        talk.ask("DeleteAcls", version, filters=[anything])

@@ -9,6 +9,7 @@ from tests.compat.every_version import (
     groups_script,
     hostile_script,
     records_script,
+    security_script,
     transactions_script,
 )
 from tests.compat.every_version.conversation import Conversation
@@ -23,6 +24,7 @@ def converse(port: int) -> dict[str, Any]:
         records_script.ask_all(talk)
         records_script.find_coordinators(talk)
         administration_script.ask_all(talk)
+        security_script.ask_all(talk)
         groups_script.ask_all(talk)
         transactions_script.ask_all(talk)
         hostile_script.ask_all(talk)
