@@ -1,0 +1,27 @@
+"""ExpireDelegationToken: v1-v2 (KIP-48). v2: flexible.
+
+There are no tokens where connections are not authenticated, see `create_delegation_token`.
+"""
+
+from __future__ import annotations
+
+from tailrace.broker.broker import Broker
+from tailrace.broker.handlers.create_delegation_token import NO_TIME
+from tailrace.broker.request import Answer, Request
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.errors import ApiError
+from tailrace.protocol.messages.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+
+
+def handle(broker: Broker, request: Request[ExpireDelegationTokenRequest]) -> Answer:
+    """Expire none."""
+    broker.quotas.record_request(request.connection, request.client_id)
+    raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+def error_response(request: Request[ExpireDelegationTokenRequest], code: ErrorCode, message: str | None) -> Answer:
+    """Answer with the error alone."""
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=NO_TIME)
