@@ -183,7 +183,7 @@ class LogLoader:
                     producer_state,
                     leader_epochs,
                     durable_offset=self.recovery_point if end is None else min(self.recovery_point, end),
-                    is_last=end is None,
+                    end_offset=end,
                 )
             next_offset = found
         return next_offset
@@ -206,10 +206,15 @@ class LogLoader:
             return None
 
     def _rebuild(self, producer_state: ProducerStateManager, earlier: list[Segment], offset: int) -> None:
+        """Make the producer state that of `offset`, where a segment begins that is about to be recovered.
+
+        Kafka reads from the log start offset on. What lies below may be served again, when a loss of power undoes a
+        deletion; with an index that begins a transaction too late, its first records would be shown as committed.
+        """
         rebuild_producer_state(
             producer_state,
             earlier,
-            log_start_offset=max(self.log_start_offset, earlier[0].base_offset if earlier else offset),
+            log_start_offset=earlier[0].base_offset if earlier else offset,
             end_offset=offset,
             now_ms=self.context.clock.time_ms(),
         )

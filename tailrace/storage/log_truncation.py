@@ -37,7 +37,12 @@ def truncate_to(log: Log, offset: int) -> bool:
         log.context.before_truncation(log, _new_end(log.active, offset))
         # The last one first: should the process die meanwhile, what is left has no hole.
         delete_segments(log, removed[::-1])
-        log.active.truncate_to(offset)
+        if removed:
+            log.context.disk.sync_directory(log.directory)
+        if log.active.truncate_to(offset):
+            # Kafka does not wait here. Then a loss of power may bring back what was cut, below a segment that was begun
+            # since: two records of one offset.
+            log.active.sync()
         log.log_end_offset = log.active.next_offset()
         _settle(log)
         log.leader_epochs.truncate_from_end(log.log_end_offset)

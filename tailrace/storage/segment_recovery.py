@@ -25,13 +25,15 @@ def recover_segment(
     leader_epochs: LeaderEpochCache,
     *,
     durable_offset: int,
-    is_last: bool,
+    end_offset: int | None,
 ) -> int:
     """Check every batch, make the indexes anew and cut a torn tail; give the offset behind the last batch.
 
     `producer_state` is that of the segment's base offset and becomes that of its end. Below `durable_offset` everything
-    is known to have been on disk, and a segment that is not the last was complete: there nothing may be missing.
+    is known to have been on disk. `end_offset` is where the next segment begins, None for the last one: a segment with
+    another behind it was complete, there nothing may be missing, and nothing may reach into the next one.
     """
+    is_last = end_offset is None
     segment.discard_indexes()
     segment.transaction_index.reset()
     view, size = segment.view, segment.size
@@ -40,6 +42,9 @@ def recover_segment(
         span = read_span(view, position, size)
         if span is None or not _follows(span, next_offset, segment) or not checksum_matches(view, span):
             break
+        if end_offset is not None and span.last_offset >= end_offset:
+            reason = f"a batch ends at offset {span.last_offset}, but the next segment begins at {end_offset}"
+            raise SegmentDamaged(segment.log_path, position, reason)
         segment.index_span(span)
         if span.leader_epoch >= 0 and span.leader_epoch > (leader_epochs.latest_epoch or -1):
             leader_epochs.assign(span.leader_epoch, span.base_offset)

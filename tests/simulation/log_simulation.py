@@ -196,13 +196,15 @@ class LogSimulation:
         back = self.chance.choice((0, 1, 5, 40))
         offset = max(self.model.log_start_offset, self.model.log_end_offset - back)
         if offset > self.model.log_start_offset:
-            first = self.log.segments[0].base_offset
+            first, start = self.log.segments[0].base_offset, self.model.log_start_offset
             self.log.truncate_to(offset)
             self.model.truncate_to(offset, first_base_offset=first)
             if self.log.active.size == 0:
-                # A follower's gap lay between the last batch and this segment: it may end at either side.
+                # A gap lay between the last batch and this segment, left by a follower or by compaction: the log may
+                # end at either side of it, and does not begin behind its end.
                 assert self.model.log_end_offset <= self.log.log_end_offset <= offset
                 self.model.log_end_offset = self.log.log_end_offset
+                self.model.log_start_offset = min(start, self.log.log_end_offset)
             self.settle()
 
     def do_prefix(self) -> None:
