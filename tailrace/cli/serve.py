@@ -103,17 +103,19 @@ def _load(
 
 
 def with_port(loaded: LoadedConfig, port: int) -> list[tuple[str, str]]:
-    """Give the settings that move the first listener, and what is advertised for it, to another port.
+    """Give the settings that move the first listener to another port, and the same port where it is advertised.
 
-    A port that the system chooses can't be advertised before it is known: the broker then advertises what it has bound.
+    Another port that is advertised is that of a proxy before the broker, and stays. A port that the system chooses
+    can't be advertised before it is known: the broker then advertises what it has bound.
     """
     from tailrace.settings.listeners import Endpoint
 
     config = loaded.config
-    moved = config.listener_endpoints[0]._replace(port=port)
+    moved = config.listener_endpoints[0]
 
     def replaced(endpoints: tuple[Endpoint, ...]) -> str:
-        return ",".join(str(e._replace(port=port) if e.name == moved.name else e) for e in endpoints)
+        is_moved = {moved.name: moved.port}
+        return ",".join(str(e._replace(port=port) if is_moved.get(e.name) == e.port else e) for e in endpoints)
 
     settings = [("listeners", replaced(config.listener_endpoints))]
     if config.advertised_listeners is not None:

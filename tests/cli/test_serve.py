@@ -127,6 +127,10 @@ def test_a_missing_file_is_said_in_one_line(serve: Serve) -> None:
             {"listeners": "PLAINTEXT://:7", "advertised.listeners": "PLAINTEXT://example.org:7"},
         ),
         (
+            {"advertised.listeners": "PLAINTEXT://a-proxy:5555"},
+            {"listeners": "PLAINTEXT://:7", "advertised.listeners": "PLAINTEXT://a-proxy:5555"},
+        ),
+        (
             {
                 "listeners": "PLAINTEXT://[::1]:9092,SSL://:9094,CONTROLLER://:9093",
                 "controller.listener.names": "CONTROLLER",
