@@ -136,7 +136,6 @@ class RecordAppender:
 
     async def topic(self, name: str, timeout_ms: float) -> TopicQueues:
         """Give a topic's queues as metadata has them now, waiting for metadata where there is none."""
-        self.check()
         queues = self._accumulator.topics.get(name)
         if queues is None or not queues.partitions_count:
             self._cluster.watch(name, allow_auto_topic_creation=True)
@@ -145,7 +144,6 @@ class RecordAppender:
                 lambda: self._cluster.topic(name, allow_auto_topic_creation=True),
                 timeout_ms=int(timeout_ms),
             )
-            self.check()
             queues = self._accumulator.topics.get(name)
             if queues is None:
                 queues = self._accumulator.topics[name] = TopicQueues(name)
@@ -168,7 +166,9 @@ class RecordAppender:
     async def _find_queue(
         self, topic: str, value: bytes | None, key: bytes | None, partition: int | None, deadline: float
     ) -> PartitionQueue:
+        self.check()
         queues = await self.topic(topic, self._left_ms(deadline))
+        self.check()
         if partition is None:
             if self._partitioner is not None:
                 partition = self._partitioner(topic, key, value, queues.partitions_count)

@@ -52,6 +52,7 @@ class BulkAppender:
 
         RecordTooLarge before any is taken; BulkInterrupted, or the error itself, where it went wrong on the way.
         """
+        self._appender.check()
         for bulk in bulks:
             self._check_sizes(bulk)
         queues = await self._appender.topic(topic, self._config.max_block_ms)

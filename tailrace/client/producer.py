@@ -297,6 +297,8 @@ class Producer(Generic[K, V]):
 
     async def partitions_for(self, topic: str) -> list[PartitionMetadata]:
         """Give a topic's partitions, waiting for metadata at most max.block.ms."""
+        if self._end is not None:
+            raise self._end
         await self._appender.topic(topic, self.config.max_block_ms)
         return list(self._cluster.known.topics[topic].partitions.values())
 
