@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Container, Iterable
 from random import Random
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tailrace.client.address import Address, parse_addresses
 from tailrace.client.connection import Connection
@@ -34,6 +34,9 @@ from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.client_config import ClientConfig
 
+if TYPE_CHECKING:
+    from tailrace.client.oauth import TokenProvider
+
 T = TypeVar("T")
 
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
@@ -45,7 +48,8 @@ class Cluster:
     """A cluster as one client sees it; close it to close its connections.
 
     `version` counts what was learnt: who keeps something made of metadata compares it. `listeners` are called whenever
-    metadata came or a connection was made or failed.
+    metadata came or a connection was made or failed. `token_provider` gives OAUTHBEARER's tokens, where the settings do
+    not say where they come from.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Cluster:
         random: Random | None = None,
         connect: OpenStream | None = None,
         name: str = "",
+        token_provider: TokenProvider | None = None,
     ) -> None:
         self.config = config
         self.client_id = config.client_id or name or "tailrace"
@@ -64,7 +69,7 @@ class Cluster:
         self.version = 0
         self.listeners: list[Callable[[], None]] = []
         self._bootstrap = parse_addresses(config.bootstrap_servers or BOOTSTRAP_DEFAULT)
-        self._links = Links(config, self.client_id, self.clock, self.random, connect, self._notify)
+        self._links = Links(config, self.client_id, self.clock, self.random, connect, self._notify, token_provider)
         self._metadata = ClusterMetadata()
         self._refreshed_at: dict[str, float] = {}
         self._is_stale = True

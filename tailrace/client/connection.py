@@ -2,9 +2,9 @@
 
 Lives here: the negotiation of versions (ApiVersions), correlation, the limit of requests in flight, timeouts, and the
 pauses that a broker asks for (KIP-219). The bytes are `protocol`'s, the socket is `stream`'s, who the client is
-`security`'s. Answers come in the order of the requests, so a request that times out ends the connection: nothing behind
-it could be answered. Whoever waits then gets ConnectionLost, and whoever made the connection makes another. Brokers use
-it for their links to each other, too.
+`authentication`'s. Answers come in the order of the requests, so a request that times out ends the connection: nothing
+behind it could be answered. Whoever waits then gets ConnectionLost, and whoever made the connection makes another.
+Brokers use it for their links to each other, too.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from tailrace import __version__
 from tailrace.client.address import Address
 from tailrace.client.deadline import within
 from tailrace.client.errors import ClientError, ConnectionLost, RequestTimedOut, UnsupportedVersion
+from tailrace.client.sasl_session import HeldRequest, SaslSession
 from tailrace.client.stream import OpenStream, Stream, open_stream
 from tailrace.clock import Clock, TimerHandle
 from tailrace.protocol.api_keys import APIS, ApiKey
@@ -30,6 +31,8 @@ from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 from tailrace.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
+Authenticate: TypeAlias = Callable[["Connection"], Awaitable[float]]
+"""Says who the client is, and gives after how many milliseconds that has to be said again; 0 for never."""
 
 SOFTWARE_NAME: Final = "tailrace"
 REQUESTS_IN_FLIGHT_MAX: Final = 64
@@ -85,6 +88,7 @@ class Connection:
         self._timer: TimerHandle | None = None
         self._timer_at = 0.0
         self._end: ClientError | None = None
+        self._session: SaslSession | None = None
 
     @classmethod
     async def open(
@@ -94,7 +98,7 @@ class Connection:
         settings: ConnectionSettings,
         clock: Clock,
         connect: OpenStream = open_stream,
-        authenticate: Callable[[Connection], Awaitable[None]] | None = None,
+        authenticate: Authenticate | None = None,
     ) -> Connection:
         """Connect, agree on versions, authenticate.
 
@@ -107,7 +111,8 @@ class Connection:
         try:
             await connection._negotiate()
             if authenticate is not None:
-                await authenticate(connection)
+                connection._session = connection._make_session(authenticate)
+                await connection._session.begin()
         except BaseException:
             connection.close()
             raise
@@ -121,7 +126,7 @@ class Connection:
     @property
     def in_flight_count(self) -> int:
         """How many requests wait for their answers."""
-        return len(self._pending)
+        return len(self._pending) + (0 if self._session is None else self._session.held_count)
 
     @property
     def throttled_ms(self) -> float:
@@ -177,9 +182,41 @@ class Connection:
     ) -> asyncio.Future[M]:
         """Send a request now, whatever is in flight, and give the future of its answer."""
         version = self.version_for(type(message), version_max)
-        correlation_id = self._write(message, version)
-        answer: asyncio.Future[M] = asyncio.get_running_loop().create_future()
         timeout_ms = self._settings.request_timeout_ms if timeout_ms is None else timeout_ms
+        answer: asyncio.Future[M] = asyncio.get_running_loop().create_future()
+        if self._session is not None and self._session.is_holding():
+            self._session.hold(HeldRequest(message, version, response_class, answer, timeout_ms))
+            return answer
+        self.requests_count += 1
+        self._submit(message, version, response_class, answer, timeout_ms)
+        return answer
+
+    def submit_without_answer(self, message: Message, *, version_max: int | None = None) -> None:
+        """Send a request that brokers do not answer: a Produce with acks=0."""
+        version = self.version_for(type(message), version_max)
+        if self._session is not None and self._session.is_holding():
+            self._session.hold(HeldRequest(message, version, Message, None, 0))
+            return
+        self.requests_count += 1
+        self._write(message, version)
+
+    async def authenticate_request(self, message: Message, response_class: type[M]) -> M:
+        """Send a request that says who the client is, which everything else waits for, and give its answer."""
+        answer: asyncio.Future[M] = asyncio.get_running_loop().create_future()
+        timeout_ms = self._settings.request_timeout_ms
+        self._submit(message, self.version_for(type(message)), response_class, answer, timeout_ms)
+        return await answer
+
+    def _submit(
+        self,
+        message: Message,
+        version: int,
+        response_class: type[M],
+        answer: asyncio.Future[Any],
+        timeout_ms: int,
+    ) -> None:
+        """Write a request, and remember who waits for its answer."""
+        correlation_id = self._write(message, version)
         header_version = APIS[ApiKey(message.api_key or 0)].response_header_version(version)
         expires_at = self._clock.monotonic() + timeout_ms / 1000
         self._pending.append(
@@ -187,11 +224,6 @@ class Connection:
         )
         if self._timer is None or expires_at < self._timer_at:
             self._set_timer(expires_at, timeout_ms)
-        return answer
-
-    def submit_without_answer(self, message: Message, *, version_max: int | None = None) -> None:
-        """Send a request that brokers do not answer: a Produce with acks=0."""
-        self._write(message, self.version_for(type(message), version_max))
 
     async def writable(self) -> None:
         """Wait while more is written than the network takes; ConnectionLost where it is gone."""
@@ -237,12 +269,21 @@ class Connection:
         self._versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
         self.finalized_features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
+    def _make_session(self, authenticate: Authenticate) -> SaslSession:
+        def release(held: HeldRequest) -> None:
+            self.requests_count += 1
+            if held.answer is None:
+                self._write(held.message, held.version)
+            elif not held.answer.done():
+                self._submit(held.message, held.version, held.response_class, held.answer, held.timeout_ms)
+
+        return SaslSession(self._clock, lambda: authenticate(self), release, self._finish)
+
     def _write(self, message: Message, version: int) -> int:
         stream = self._open_stream()
         self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         client_id = self._settings.client_id
         stream.write(encode_request(message, version, correlation_id=correlation_id, client_id=client_id))
-        self.requests_count += 1
         return correlation_id
 
     def _open_stream(self) -> Stream:
@@ -301,6 +342,8 @@ class Connection:
         self._end = error
         if self._timer is not None:
             self._timer.cancel()
+        if self._session is not None:
+            self._session.close(error)
         if self._stream is not None:
             if is_orderly:
                 self._stream.close()

@@ -11,15 +11,18 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.client.address import Address
-from tailrace.client.connection import Connection, ConnectionSettings
+from tailrace.client.connection import Authenticate, Connection, ConnectionSettings
 from tailrace.client.deadline import JITTER
 from tailrace.client.errors import ClientError
 from tailrace.client.stream import OpenStream, SocketOpener
 from tailrace.clock import Clock, TimerHandle
 from tailrace.settings.client_config import ClientConfig
+
+if TYPE_CHECKING:
+    from tailrace.client.oauth import TokenProvider
 
 _DOUBLINGS_MAX: Final = 20
 
@@ -49,14 +52,19 @@ class Links:
         random: Random,
         connect: OpenStream | None,
         changed: Callable[[], None],
+        token_provider: TokenProvider | None = None,
     ) -> None:
         self._config = config
         self._client_id = client_id
         self._clock = clock
         self._random = random
-        self._connect: OpenStream = connect or SocketOpener(
-            send_buffer_bytes=config.send_buffer_bytes, receive_buffer_bytes=config.receive_buffer_bytes
-        )
+        self._connect: OpenStream = connect or _make_opener(config)
+        self._authenticate: Authenticate | None = None
+        if config.is_authenticated:
+            # What TLS and SASL need is imported where they are used: the command line starts sooner without.
+            from tailrace.client.authentication import make_authenticator
+
+            self._authenticate = make_authenticator(config, clock, random, token_provider)
         self._changed = changed
         self._links: dict[tuple[Address, str], _Link] = {}
 
@@ -128,7 +136,13 @@ class Links:
             request_timeout_ms=config.request_timeout_ms,
             setup_timeout_ms=min(doubled, longest),
         )
-        return await Connection.open(link.address, settings=settings, clock=self._clock, connect=self._connect)
+        return await Connection.open(
+            link.address,
+            settings=settings,
+            clock=self._clock,
+            connect=self._connect,
+            authenticate=self._authenticate,
+        )
 
     def _opened(self, link: _Link, task: asyncio.Task[Connection]) -> None:
         link.opening = None
@@ -161,3 +175,14 @@ class Links:
             return
         link.requests_count = connection.requests_count
         link.idle_timer = self._clock.call_later(idle_max_ms, lambda: self._watch_idleness(link))
+
+
+def _make_opener(config: ClientConfig) -> SocketOpener:
+    tls = None
+    if config.is_encrypted:
+        from tailrace.client.tls import make_tls_context
+
+        tls = make_tls_context(config)
+    return SocketOpener(
+        tls=tls, send_buffer_bytes=config.send_buffer_bytes, receive_buffer_bytes=config.receive_buffer_bytes
+    )

@@ -83,7 +83,8 @@ class SocketOpener:
         except ssl.SSLError as error:
             raise AuthenticationFailed(f"TLS with {address} failed: {error.reason or error}") from error
         except (OSError, EOFError) as error:
-            raise ConnectionLost(f"cannot connect to {address}: {_reason(error)}") from error
+            how = "" if self.tls is None else " with TLS"
+            raise ConnectionLost(f"cannot connect to {address}{how}: {_reason(error)}") from error
         return stream
 
 

@@ -86,17 +86,24 @@ class ApacheKafka:
     """One Apache Kafka broker on loopback; a context manager that ends it.
 
     `settings` are lines of server.properties beyond those that say where to listen; `features` are levels that a new
-    cluster begins with in place of the latest. `data_dir` outlives the broker, so that another one can be started on
-    what it wrote.
+    cluster begins with in place of the latest. `listeners` are further ones by name with their security protocols, as
+    `{"SECURE": "SASL_SSL"}`; they advertise localhost, and `ports` says where each is. `data_dir` outlives the broker,
+    so that another one can be started on what it wrote.
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, str] | None = None, features: Mapping[str, int] | None = None
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
+        listeners: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
         self.settings = dict(settings or {})
         self.features = dict(features or {})
+        self.listeners = dict(listeners or {})
+        self.ports: dict[str, int] = {}
         self.port = 0
         self.start_seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -117,6 +124,7 @@ class ApacheKafka:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.port:
             self.port = free_port()
+            self.ports = {name: free_port() for name in self.listeners}
         properties = self._write_properties()
         if not (self.data_dir / "meta.properties").exists():
             cluster_id = uuid_text(random_uuid())
@@ -172,11 +180,24 @@ class ApacheKafka:
             "transaction.state.log.min.isr": "1",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
+            **self._further_listeners(controller_port),
             **self.settings,
         }
         path = self.folder / "server.properties"
         path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         return path
+
+    def _further_listeners(self, controller_port: int) -> dict[str, str]:
+        if not self.listeners:
+            return {}
+        plain, controller = f"PLAINTEXT://127.0.0.1:{self.port}", f"CONTROLLER://127.0.0.1:{controller_port}"
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self.listeners}
+        return {
+            "listeners": ",".join([plain, controller, *(f"{n}://127.0.0.1:{p}" for n, p in self.ports.items())]),
+            "advertised.listeners": ",".join([plain, *(f"{n}://localhost:{p}" for n, p in self.ports.items())]),
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
 
     def _format(self, properties: Path, cluster_id: str) -> None:
         arguments = ["format", "-t", cluster_id, "-c", str(properties)]

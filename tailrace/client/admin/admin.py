@@ -20,6 +20,7 @@ from tailrace.client.admin.log_dirs import LogDirAdmin
 from tailrace.client.admin.topics import TopicAdmin
 from tailrace.client.admin.transactions import TransactionAdmin
 from tailrace.client.cluster import Cluster
+from tailrace.client.oauth import TokenProvider
 from tailrace.settings.client.admin import AdminOptions
 from tailrace.settings.client_config import AdminConfig
 
@@ -33,13 +34,19 @@ class Admin(TopicAdmin, ConfigAdmin, GroupAdmin, GroupOffsetAdmin, TransactionAd
     """
 
     def __init__(
-        self, cluster: Cluster | None = None, *, config: AdminConfig | None = None, **options: Unpack[AdminOptions]
+        self,
+        cluster: Cluster | None = None,
+        *,
+        config: AdminConfig | None = None,
+        token_provider: TokenProvider | None = None,
+        **options: Unpack[AdminOptions],
     ) -> None:
         self._owned: Cluster | None = None
         if cluster is None:
             merged = AdminConfig({**(config.given if config is not None else {}), **options})
-            cluster = self._owned = Cluster(merged, name=f"tailrace-admin-{next(_numbers)}")
-        elif config is not None or options:
+            name = f"tailrace-admin-{next(_numbers)}"
+            cluster = self._owned = Cluster(merged, name=name, token_provider=token_provider)
+        elif config is not None or options or token_provider is not None:
             raise TypeError("a cluster that is connected to already has its settings: give no others")
         super().__init__(cluster)
 

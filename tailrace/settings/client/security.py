@@ -64,6 +64,16 @@ class ClientSecuritySettings(SettingTable):
     )
     sasl_username = string(None, "The user, for PLAIN and SCRAM.", None, HIGH, acts=True)
     sasl_password = password(None, "The password, for PLAIN and SCRAM.", None, HIGH, acts=True)
+    sasl_oauthbearer_token_endpoint_url = string(
+        None, "Where OAUTHBEARER's tokens are fetched from, by the client credentials grant.", None, MEDIUM, acts=True
+    )
+    sasl_oauthbearer_client_credentials_client_id = string(
+        None, "The client's id at the identity provider.", None, MEDIUM, acts=True
+    )
+    sasl_oauthbearer_client_credentials_client_secret = password(
+        None, "The client's secret at the identity provider.", None, MEDIUM, acts=True
+    )
+    sasl_oauthbearer_scope = string(None, "The scope that tokens are asked for.", None, MEDIUM, acts=True)
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -85,3 +95,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_jaas_config: str
     sasl_username: str
     sasl_password: str
+    sasl_oauthbearer_token_endpoint_url: str
+    sasl_oauthbearer_client_credentials_client_id: str
+    sasl_oauthbearer_client_credentials_client_secret: str
+    sasl_oauthbearer_scope: str
