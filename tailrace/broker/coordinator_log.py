@@ -60,6 +60,8 @@ FIRST_SEQUENCE = 0
 
 OnDone: TypeAlias = Callable[[ErrorCode], object]
 OnCommit: TypeAlias = Callable[[], object]
+EncodedRecord: TypeAlias = tuple[bytes, bytes | None]
+"""A key and its value, or its tombstone."""
 
 
 class CoordinatorState(Enum):
@@ -158,6 +160,18 @@ class CoordinatorLog:
         (`is_atomic=False`) into as many as it takes.
         """
         encoded = [encode_record(key, value, version=value_version) for key, value in records]
+        self.append_encoded(encoded, on_done=on_done, on_commit=on_commit, producer=producer, is_atomic=is_atomic)
+
+    def append_encoded(
+        self,
+        encoded: Sequence[EncodedRecord],
+        *,
+        on_done: OnDone,
+        on_commit: OnCommit | None = None,
+        producer: TransactionalProducer | None = None,
+        is_atomic: bool = True,
+    ) -> None:
+        """Write records that are bytes already; otherwise as `append`."""
         self._append_batches(lambda: self._batches(encoded, producer, is_atomic=is_atomic), on_commit, on_done)
 
     def append_marker(
@@ -201,7 +215,7 @@ class CoordinatorLog:
 
     def _batches(
         self,
-        encoded: Sequence[tuple[bytes, bytes | None]],
+        encoded: Sequence[EncodedRecord],
         producer: TransactionalProducer | None,
         *,
         is_atomic: bool,
@@ -209,8 +223,12 @@ class CoordinatorLog:
         now_ms = self._clock.time_ms()
         size_max = self.partition.log.config.max_message_bytes
         builder = BatchBuilder(compression=self._compression)
+        if is_atomic:
+            builder.append_all(now_ms, encoded)
+            yield self._finish(builder, producer)
+            return
         for key, value in encoded:
-            if not is_atomic and builder.records_count and builder.size + record_size_bound(key, value) > size_max:
+            if builder.records_count and builder.size + record_size_bound(key, value) > size_max:
                 yield self._finish(builder, producer)
                 builder = BatchBuilder(compression=self._compression)
             builder.append(now_ms, key, value)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tailrace.settings.sources import LoadedConfig
 
 DATA_DIRECTORY = "tailrace-data"
+GC_THRESHOLDS = (20_000, 20, 20)
+"""A request of a thousand partitions makes thousands of objects that all live until its answer, and Python's own 700
+had the collector look at them again and again: 0.8 of 5.8 ms of such a commit. Nearly nothing here is in cycles."""
 
 
 @click.command()
@@ -161,6 +164,7 @@ async def _serve(loaded: LoadedConfig, started_at: float) -> int:
             raise click.ClickException(f"the broker can't start: {error}") from error
         # What a start leaves behind lives as long as the broker: the collector need not look at it again and again.
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         print(ready_line(server, clock.monotonic() - started_at), flush=True)
     exit_code = await asked
     starting.cancel()

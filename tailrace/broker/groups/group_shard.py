@@ -8,9 +8,10 @@ routed by `group_coordinator.py`; which offsets may be committed, fetched or del
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
-from tailrace.broker.coordinator_log import CoordinatorLog, OnDone, TransactionalProducer
+from tailrace.broker.coordinator_log import CoordinatorLog, EncodedRecord, OnDone, TransactionalProducer
 from tailrace.broker.groups.classic_group import ClassicGroup
 from tailrace.broker.groups.classic_records import restore_group
 from tailrace.broker.groups.consumer_groups import ConsumerGroups
@@ -18,7 +19,7 @@ from tailrace.broker.groups.consumer_replay import CONSUMER_RECORD_TYPES
 from tailrace.broker.groups.consumer_services import ConsumerServices
 from tailrace.broker.groups.group import Group, GroupType
 from tailrace.broker.groups.hosted_classic import HostedClassicGroup, RebalanceCounts
-from tailrace.broker.groups.offset_store import NO_TRANSACTION, OffsetStore
+from tailrace.broker.groups.offset_store import NO_TRANSACTION, Commit, OffsetStore
 from tailrace.clock import Clock
 from tailrace.protocol.coordinator.group_metadata import GroupMetadataKey, GroupMetadataValue
 from tailrace.protocol.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
@@ -116,13 +117,7 @@ class GroupShard:
     # Offsets
 
     def write_offsets(
-        self,
-        group_id: str,
-        records: Sequence[CoordinatorRecord],
-        *,
-        on_done: OnDone,
-        producer: TransactionalProducer | None = None,
-        is_atomic: bool = True,
+        self, group_id: str, records: Sequence[CoordinatorRecord], *, on_done: OnDone, is_atomic: bool = True
     ) -> None:
         """Write offsets or their tombstones; they count when they are committed.
 
@@ -131,22 +126,53 @@ class GroupShard:
         if group_id not in self.groups and records[0].value is not None:
             self.new_classic_group(group_id)
         base_offset = self.log.partition.log.log_end_offset
-        producer_id = NO_TRANSACTION if producer is None else producer.producer_id
-        self._commits_under_way[group_id] = self._commits_under_way.get(group_id, 0) + 1
 
         def on_commit() -> None:
             apply = self.offsets.apply
             for offset, (key, value) in enumerate(records, base_offset):
                 if isinstance(key, OffsetCommitKey):
                     assert value is None or isinstance(value, OffsetCommitValue)
-                    apply(key, value, offset=offset, producer_id=producer_id)
+                    apply(key, value, offset=offset, producer_id=NO_TRANSACTION)
+
+        with self._under_way(group_id, on_done) as settled:
+            self.log.append(records, on_done=settled, on_commit=on_commit, is_atomic=is_atomic)
+
+    def write_commits(
+        self,
+        group_id: str,
+        commits: Sequence[Commit],
+        encoded: Sequence[EncodedRecord],
+        *,
+        on_done: OnDone,
+        producer: TransactionalProducer | None = None,
+    ) -> None:
+        """Write a client's commits, `encoded` already; otherwise as `write_offsets`."""
+        if group_id not in self.groups:
+            self.new_classic_group(group_id)
+        base_offset = self.log.partition.log.log_end_offset
+
+        def on_commit() -> None:
+            if producer is None:
+                self.offsets.put_all(group_id, commits, base_offset=base_offset)
+                return
+            for record_offset, (topic, partition, committed) in enumerate(commits, base_offset):
+                committed.record_offset = record_offset
+                self.offsets.put_pending(producer.producer_id, group_id, topic, partition, committed)
+
+        with self._under_way(group_id, on_done) as settled:
+            self.log.append_encoded(encoded, on_done=settled, on_commit=on_commit, producer=producer)
+
+    @contextmanager
+    def _under_way(self, group_id: str, on_done: OnDone) -> Generator[OnDone]:
+        """Count a write of a group's offsets until it is settled, or could not begin."""
+        self._commits_under_way[group_id] = self._commits_under_way.get(group_id, 0) + 1
 
         def settled(code: ErrorCode) -> None:
             self._settled(group_id)
             on_done(code)
 
         try:
-            self.log.append(records, on_done=settled, on_commit=on_commit, producer=producer, is_atomic=is_atomic)
+            yield settled
         except Exception:
             self._settled(group_id)
             raise

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tailrace.broker.coordinator_log import OnDone, TransactionalProducer
+from tailrace.broker.coordinator_log import EncodedRecord, OnDone, TransactionalProducer
 from tailrace.broker.groups.group import NO_GENERATION
 from tailrace.broker.groups.group_shard import GroupShard
-from tailrace.broker.groups.offset_store import CommittedOffset, offset_tombstone
+from tailrace.broker.groups.offset_store import Commit, CommittedOffset, offset_tombstone
 from tailrace.protocol.coordinator.offset_commit import OffsetCommitKey, OffsetCommitValue
-from tailrace.protocol.coordinator.record_codec import NO_EXPIRE_TIMESTAMP, CoordinatorRecord
+from tailrace.protocol.coordinator.offset_commit_bytes import key_prefix, pack_partition, plain_value
+from tailrace.protocol.coordinator.record_codec import NO_EXPIRE_TIMESTAMP, CoordinatorRecord, encode_record
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
+from tailrace.protocol.uuid import ZERO_UUID
 
 DEFAULT_RETENTION = -1
 GROUP_ERRORS_VERSION_FIRST = 9
@@ -76,8 +78,7 @@ def commit_offsets(
         )
         group.committed(committer.member_id)
     expire_timestamp = NO_EXPIRE_TIMESTAMP if retention_time_ms == DEFAULT_RETENTION else now_ms + retention_time_ms
-    records = _records(committer.group_id, offsets, now_ms, expire_timestamp, metadata_max)
-    _write(shard, committer.group_id, records, None, on_done)
+    _commit(shard, committer.group_id, offsets, now_ms, expire_timestamp, metadata_max, on_done, None)
 
 
 def commit_transactional_offsets(
@@ -111,42 +112,56 @@ def commit_transactional_offsets(
         if error.code is ErrorCode.STALE_MEMBER_EPOCH:  # no answer to TxnOffsetCommit knows member epochs
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, error.message or "") from error
         raise
-    records = _records(committer.group_id, offsets, now_ms, NO_EXPIRE_TIMESTAMP, metadata_max)
-    _write(shard, committer.group_id, records, producer, on_done)
+    _commit(shard, committer.group_id, offsets, now_ms, NO_EXPIRE_TIMESTAMP, metadata_max, on_done, producer)
 
 
-def _records(
-    group_id: str, offsets: Iterable[OffsetToCommit], now_ms: int, expire_timestamp: int, metadata_max: int
-) -> list[CoordinatorRecord]:
-    records: list[CoordinatorRecord] = []
+def _commit(
+    shard: GroupShard,
+    group_id: str,
+    offsets: Iterable[OffsetToCommit],
+    now_ms: int,
+    expire_timestamp: int,
+    metadata_max: int,
+    on_done: OnDone,
+    producer: TransactionalProducer | None,
+) -> None:
+    """Write what may be committed, and say of the rest why not."""
+    commits: list[Commit] = []
+    encoded: list[EncodedRecord] = []
+    prefix, prefix_topic = b"", None
     for topic, topic_id, partition, offset, leader_epoch, metadata, answer in offsets:
         if metadata and utf16_length(metadata) > metadata_max:
             answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             continue
-        key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
-        value = OffsetCommitValue(
-            offset=offset,
-            leader_epoch=leader_epoch,
-            metadata=metadata or "",
-            commit_timestamp=now_ms,
-            expire_timestamp=expire_timestamp,
-            topic_id=topic_id,
+        commits.append(
+            (
+                topic,
+                partition,
+                CommittedOffset(offset, leader_epoch, metadata or "", now_ms, expire_timestamp, topic_id),
+            )
         )
-        records.append(CoordinatorRecord(key, value))
-    return records
-
-
-def _write(
-    shard: GroupShard,
-    group_id: str,
-    records: Sequence[CoordinatorRecord],
-    producer: TransactionalProducer | None,
-    on_done: OnDone,
-) -> None:
-    if records:
-        shard.write_offsets(group_id, records, on_done=on_done, producer=producer)
+        if metadata or topic_id != ZERO_UUID or expire_timestamp != NO_EXPIRE_TIMESTAMP:
+            encoded.append(_encode(group_id, *commits[-1]))
+            continue
+        if topic != prefix_topic:
+            prefix, prefix_topic = key_prefix(group_id, topic), topic
+        encoded.append((prefix + pack_partition(partition), plain_value(offset, leader_epoch, now_ms)))
+    if commits:
+        shard.write_commits(group_id, commits, encoded, on_done=on_done, producer=producer)
     else:
         on_done(ErrorCode.NONE)
+
+
+def _encode(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> EncodedRecord:
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp,
+        expire_timestamp=committed.expire_timestamp,
+        topic_id=committed.topic_id,
+    )
+    return encode_record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), value)
 
 
 def utf16_length(text: str) -> int:
@@ -243,7 +258,10 @@ def delete_offsets(
             answer.error_code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         elif shard.offsets.get(group_id, topic, partition) or shard.offsets.has_pending(group_id, topic, partition):
             records.append(offset_tombstone(group_id, topic, partition))
-    _write(shard, group_id, records, None, on_done)
+    if records:
+        shard.write_offsets(group_id, records, on_done=on_done)
+    else:
+        on_done(ErrorCode.NONE)
 
 
 def delete_group(shard: GroupShard, group_id: str, *, on_done: OnDone) -> None:

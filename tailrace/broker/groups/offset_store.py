@@ -8,7 +8,7 @@ is later in the log wins, whichever way they were interleaved, because compactio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -49,6 +49,8 @@ class CommittedOffset:
 PartitionOffsets: TypeAlias = dict[int, CommittedOffset]
 GroupOffsets: TypeAlias = dict[str, PartitionOffsets]
 TopicPartitionKey: TypeAlias = tuple[str, int]
+Commit: TypeAlias = tuple[str, int, CommittedOffset]
+"""Topic, partition, and what is committed for it."""
 
 
 @dataclass(slots=True)
@@ -86,6 +88,17 @@ class OffsetStore:
         if partitions is None:
             partitions = topics[topic] = {}
         partitions[partition] = committed
+
+    def put_all(self, group: str, commits: Iterable[Commit], *, base_offset: int) -> None:
+        """Take up commits whose records follow one another from `base_offset` on."""
+        topics = self.groups.setdefault(group, {})
+        last_topic: str | None = None
+        partitions: PartitionOffsets = {}
+        for record_offset, (topic, partition, committed) in enumerate(commits, base_offset):
+            if topic != last_topic:
+                last_topic, partitions = topic, topics.setdefault(topic, {})
+            committed.record_offset = record_offset
+            partitions[partition] = committed
 
     def put_pending(self, producer_id: int, group: str, topic: str, partition: int, committed: CommittedOffset) -> None:
         """Take up a commit that counts when the producer's transaction does."""

@@ -145,6 +145,37 @@ class BatchBuilder:
         """Add a record at the next offset."""
         self.append_at(self._last_offset + 1, timestamp, key, value, headers)
 
+    def append_all(self, timestamp: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Add keys with their values at the next offsets, all with one timestamp.
+
+        The same as `append` for each, written out: a coordinator's records come by the thousand (0.4 of 0.9 µs each).
+        """
+        if not records:
+            return
+        if self._base_timestamp is None:
+            self._base_timestamp = timestamp
+        delta = timestamp - self._base_timestamp
+        times = _SHORT_TIMES[delta] if 0 <= delta < _SHORT_COUNT else _NO_ATTRIBUTES + encode_varint(delta)
+        offset_delta = self._last_offset + 1 - self._base_offset
+        body = self._body
+        for key, value in records:
+            offset = _SHORT[offset_delta] if offset_delta < _SHORT_COUNT else encode_varint(offset_delta)
+            offset_delta += 1
+            size = len(key)
+            key_length = _SHORT[size] if size < _SHORT_COUNT else encode_varint(size)
+            if value is None:
+                record = b"".join((times, offset, key_length, key, _NULL, _NO_HEADERS))
+            else:
+                size = len(value)
+                value_length = _SHORT[size] if size < _SHORT_COUNT else encode_varint(size)
+                record = b"".join((times, offset, key_length, key, value_length, value, _NO_HEADERS))
+            size = len(record)
+            body += _SHORT[size] if size < _SHORT_COUNT else encode_varint(size)
+            body += record
+        self._last_offset += len(records)
+        self.records_count += len(records)
+        self._max_timestamp = max(self._max_timestamp, timestamp)
+
     def append_at(
         self,
         offset: int,

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from tailrace.broker.coordinator_log import EncodedRecord
 from tailrace.broker.groups import group_coordinator
 from tailrace.broker.groups.classic_group import ClassicState
 from tailrace.broker.groups.group_coordinator import GroupCoordinator
@@ -26,7 +27,13 @@ from tailrace.broker.metadata_store import (
     TopicRegistration,
 )
 from tailrace.broker.partition_registration import PartitionRegistration
-from tailrace.protocol.coordinator.record_codec import CoordinatorRecord, encode_record, written_version
+from tailrace.protocol.coordinator.record_codec import (
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    decode_record,
+    encode_record,
+    written_version,
+)
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.json_form import message_from_json, message_to_json
@@ -76,6 +83,10 @@ class ListedLog:
         if on_commit is not None:
             on_commit()
         on_done(ErrorCode.NONE)
+
+    def append_encoded(self, encoded: Sequence[EncodedRecord], **options: Any) -> None:
+        records = [decode_record(GROUP_RECORDS, key, value) for key, value in encoded]
+        self.append([record for record in records if isinstance(record, CoordinatorRecord)], **options)
 
     def after_commits(self, on_done: Callable[[ErrorCode], object]) -> None:
         on_done(ErrorCode.NONE)
