@@ -9,20 +9,25 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import uvloop
+from click.core import ParameterSource
 
 from tailrace.client.address import Address, parse_addresses
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
-from tailrace.settings.client_config import AdminConfig
+from tailrace.settings.client_config import AdminConfig, ConsumerConfig, ProducerConfig
+from tailrace.settings.config_error import ConfigError
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SETTINGS = "tailrace.client.settings"
 
 PATIENCE_MS = 20_000
 """How long an operation is tried; a person waits less than a program."""
@@ -38,7 +43,15 @@ def topic_name(text: str) -> str:
 
 
 def bootstrap_option(command: Command) -> Command:
-    """Add --bootstrap-server."""
+    """Add --bootstrap-server, and --command-config for what else a cluster wants of its clients."""
+    command = click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar="TAILRACE_COMMAND_CONFIG",
+        expose_value=False,
+        callback=_keep_settings,
+        help="A properties file with settings of the client: security.protocol, ssl.*, sasl.*, ...",
+    )(command)
     return click.option(
         "--bootstrap-server",
         "servers",
@@ -58,14 +71,51 @@ def _addresses(text: str) -> tuple[Address, ...]:
         raise click.BadParameter(str(error)) from None
 
 
+def _keep_settings(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
+    """Read the file and keep its settings for `run_with_cluster`, so that no command has to hand them on."""
+    if path is None:
+        return
+    import javaproperties  # only who gives a file pays for it
+
+    try:
+        found = javaproperties.loads(path.read_text(encoding="latin-1"))
+    except ValueError as error:
+        raise click.BadParameter(f"{path} is no properties file: {error}") from None
+    for key in found:
+        if not any(key in config.settings for config in (AdminConfig, ProducerConfig, ConsumerConfig)):
+            raise click.BadParameter(f"{path}: {key} is no setting of a client")
+    context.meta[_SETTINGS] = {key: text for key, text in found.items() if key in AdminConfig.settings}
+
+
+def _config(servers: tuple[Address, ...]) -> AdminConfig:
+    context = click.get_current_context(silent=True)
+    settings: dict[str, Any] = {}
+    if context is not None:
+        settings.update(context.meta.get(_SETTINGS, {}))
+        is_default = context.get_parameter_source("servers") is ParameterSource.DEFAULT
+        if settings and is_default and "bootstrap.servers" in settings:
+            servers = parse_addresses(settings["bootstrap.servers"])
+    settings.pop("bootstrap.servers", None)
+    try:
+        return AdminConfig(
+            {
+                "client.id": "tailrace-cli",
+                "default.api.timeout.ms": PATIENCE_MS,
+                **settings,
+                "bootstrap.servers": servers,
+            }
+        )
+    except (ConfigError, ValueError) as error:
+        raise click.BadParameter(str(error), param_hint="--command-config") from None
+
+
 def run_with_cluster(servers: tuple[Address, ...], work: Callable[[Cluster], Awaitable[T]]) -> T:
     """Connect, do the work, disconnect; give what the work gives."""
 
+    config = _config(servers)
+
     async def session() -> T:
-        config = AdminConfig(
-            {"bootstrap_servers": servers, "client_id": "tailrace-cli", "default_api_timeout_ms": PATIENCE_MS}
-        )
-        async with Cluster(config) as cluster:
+        async with _cluster(config) as cluster:
             await cluster.any_connection()  # a cluster that is not there is said at once, not after retries
             return await work(cluster)
 
@@ -74,6 +124,13 @@ def run_with_cluster(servers: tuple[Address, ...], work: Callable[[Cluster], Awa
             return runner.run(session())
     except (ClientError, ApiError) as error:
         raise click.ClickException(describe_error(error)) from None
+
+
+def _cluster(config: AdminConfig) -> Cluster:
+    try:
+        return Cluster(config)
+    except ConfigError as error:
+        raise click.BadParameter(str(error), param_hint="--command-config") from None
 
 
 def describe_error(error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.cli.main import main
 from tailrace.client.admin import Admin, NewTopic
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import AuthenticationFailed
@@ -179,3 +180,19 @@ async def test_sessions_are_renewed_on_the_same_connections_while_records_flow(
                 await Admin(cluster).describe_cluster()
         assert [delivery.result().offset for delivery in deliveries] == list(range(count))
         assert all(connection.is_open for connection in connections)
+
+
+def test_commands_take_what_the_cluster_wants_from_a_file(
+    kafka: ApacheKafka, authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"bootstrap.servers=localhost:{kafka.ports['SECURE']}\nsecurity.protocol=SASL_SSL\n"
+        f"ssl.truststore.location={authority.trusted}\nsasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.username=alice\nsasl.password=alice-secret\nmax.poll.records=5\n"
+    )
+    assert main(["topics", "create", "by-command", "--command-config", str(file)]) == 0
+    assert capsys.readouterr().out == "created by-command\n"
+    file.write_text(file.read_text().replace("alice-secret", "wrong"))
+    assert main(["topics", "list", "--command-config", str(file)]) == 1
+    assert "by SCRAM-SHA-512 failed: Authentication failed" in capsys.readouterr().err
