@@ -14,14 +14,14 @@ from tailrace.cli.cluster_session import bootstrap_option, run_with_cluster, top
 from tailrace.cli.record_lines import FORMATS, format_record
 from tailrace.client.address import Address
 from tailrace.client.cluster import Cluster
-from tailrace.client.consumer import EARLIEST, LATEST, Consumer, ConsumerSettings, IsolationLevel
+from tailrace.client.consumer import EARLIEST, LATEST, Consumer, ConsumerConfig
 from tailrace.client.offsets import list_offsets
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.topic_partition import TopicPartition
 
 _POLL_RECORDS = 5_000
-_ISOLATION = {"read_uncommitted": IsolationLevel.READ_UNCOMMITTED, "read_committed": IsolationLevel.READ_COMMITTED}
+_ISOLATION = ("read_uncommitted", "read_committed")
 
 
 def _start(text: str) -> int:
@@ -55,7 +55,7 @@ def _start(text: str) -> int:
 @click.option("--key-separator", default="\t", help="What stands between key and value [a tab].")
 @click.option(
     "--isolation",
-    type=click.Choice(list(_ISOLATION)),
+    type=click.Choice(_ISOLATION),
     default="read_uncommitted",
     show_default=True,
     help="Whether records of open and aborted transactions are shown.",
@@ -79,24 +79,34 @@ def consume(
         raise click.UsageError("--from-beginning, --offset and --from-time exclude each other")
     if start is not None and start >= 0 and len(partitions) != 1:
         raise click.UsageError("an --offset that is a number needs one --partition")
-    settings = ConsumerSettings(isolation=_ISOLATION[isolation], max_poll_records=_POLL_RECORDS)
+    config = ConsumerConfig({"isolation_level": isolation, "max_poll_records": _POLL_RECORDS})
     separator = key_separator.encode()
 
     async def work(cluster: Cluster) -> None:
         keys = await _find_partitions(cluster, topic, partitions)
         begin = EARLIEST if from_beginning else LATEST if start is None else start
         starts = dict.fromkeys(keys, begin) if from_time is None else await _by_time(cluster, keys, from_time)
-        ends = await _ends(cluster, keys, settings.isolation) if exit_at_end else None
-        async with Consumer(cluster, settings) as consumer:
+        async with Consumer(config, cluster=cluster) as consumer:
             consumer.assign(starts)
-            await _print(consumer, keys, ends, max_messages, timeout_ms, form, separator)
+            for key, begins_at in starts.items():
+                _seek(consumer, key, begins_at)
+            ends = await consumer.end_offsets(keys) if exit_at_end else None
+            await _print(consumer, ends, max_messages, timeout_ms, form, separator)
 
     run_with_cluster(servers, work)
 
 
+def _seek(consumer: Consumer[bytes, bytes], key: TopicPartition, begins_at: int) -> None:
+    if begins_at == EARLIEST:
+        consumer.seek_to_beginning(key)
+    elif begins_at == LATEST:
+        consumer.seek_to_end(key)
+    else:
+        consumer.seek(key, begins_at)
+
+
 async def _print(
-    consumer: Consumer,
-    keys: list[TopicPartition],
+    consumer: Consumer[bytes, bytes],
     ends: dict[TopicPartition, int] | None,
     max_messages: int | None,
     timeout_ms: int | None,
@@ -105,7 +115,7 @@ async def _print(
 ) -> None:
     """Print records until one of the limits is reached."""
     left = max_messages
-    while left != 0 and not (ends is not None and _at_end(consumer, ends)):
+    while left != 0 and not (ends is not None and await _at_end(consumer, ends)):
         limit = _POLL_RECORDS if left is None else min(left, _POLL_RECORDS)
         records = await consumer.poll(timeout_ms=timeout_ms or 500, max_records=limit)
         if not records and timeout_ms is not None:
@@ -118,10 +128,12 @@ async def _print(
             left -= len(records)
 
 
-def _at_end(consumer: Consumer, ends: dict[TopicPartition, int]) -> bool:
+async def _at_end(consumer: Consumer[bytes, bytes], ends: dict[TopicPartition, int]) -> bool:
     """Whether every partition was read up to its end."""
-    positions = {key: consumer.position(key) for key in ends}
-    return all(end == 0 or (positions[key] or 0) >= end for key, end in ends.items())
+    for key, end in ends.items():
+        if await consumer.position(key) < end:
+            return False
+    return True
 
 
 async def _find_partitions(cluster: Cluster, topic: str, wanted: tuple[int, ...]) -> list[TopicPartition]:
@@ -143,8 +155,3 @@ async def _by_time(cluster: Cluster, keys: list[TopicPartition], timestamp: int)
     """Find where to begin for a time: at the first record from then on, else at the end."""
     found = await list_offsets(cluster, dict.fromkeys(keys, timestamp))
     return {key: place.offset if place.offset >= 0 else LATEST for key, place in found.items()}
-
-
-async def _ends(cluster: Cluster, keys: list[TopicPartition], isolation: IsolationLevel) -> dict[TopicPartition, int]:
-    found = await list_offsets(cluster, dict.fromkeys(keys, LATEST), isolation=isolation)
-    return {key: place.offset for key, place in found.items()}

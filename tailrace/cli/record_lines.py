@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tailrace.client.fetched import ConsumedRecord
+from tailrace.client.consumer_record import ConsumerRecord
 from tailrace.protocol.records.record import RecordHeader
 
 FORMATS = ("value", "key-value", "json", "full")
@@ -68,7 +68,7 @@ def parse_json(line: bytes) -> LineRecord:
     )
 
 
-def format_record(record: ConsumedRecord, form: str, *, key_separator: bytes) -> bytes:
+def format_record(record: ConsumerRecord[bytes, bytes], form: str, *, key_separator: bytes) -> bytes:
     """Write a record as one line."""
     if form == "json":
         return format_json(record)
@@ -82,7 +82,7 @@ def format_record(record: ConsumedRecord, form: str, *, key_separator: bytes) ->
     return b"%s%s%s%s\n" % (place, key, key_separator, value)
 
 
-def format_json(record: ConsumedRecord) -> bytes:
+def format_json(record: ConsumerRecord[bytes, bytes]) -> bytes:
     """Write a record as one line of JSON."""
     fields: dict[str, Any] = {
         "topic": record.topic,

@@ -1,4 +1,4 @@
-"""The client: `from tailrace.client import Producer, Admin`. It works with Tailrace and with Apache Kafka alike.
+"""The client: `from tailrace.client import Producer, Consumer, Admin`, for Tailrace and for Apache Kafka alike.
 
 What is named here is the public surface. A name is imported when it is first used: a broker, which needs nothing of
 this package but `connection`, does not pay for the rest.
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tailrace.client.admin import Admin
     from tailrace.client.bulk import BulkDelivery, BulkInterrupted, WrittenRange
     from tailrace.client.cluster import Cluster
+    from tailrace.client.consumer import Consumer
+    from tailrace.client.consumer_record import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
     from tailrace.client.delivery import Delivery, RecordMetadata
     from tailrace.client.errors import (
         AbortableError,
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
         BufferExhausted,
         ClientClosed,
         ClientError,
+        CommitFailed,
         ConnectionLost,
         FatalError,
         InvalidState,
+        LogTruncated,
         NoBrokerAvailable,
+        NoOffsetForPartition,
         OperationTimedOut,
         ProducerFenced,
         RecordTooLarge,
@@ -34,13 +39,15 @@ if TYPE_CHECKING:
         SerializationFailed,
         TransactionAborted,
         UnsupportedVersion,
+        WokenUp,
     )
     from tailrace.client.group_metadata import ConsumerGroupMetadata
     from tailrace.client.interceptors import ProducerInterceptor, ProducerRecord
     from tailrace.client.producer import Producer
+    from tailrace.client.rebalance_listener import ConsumerInterceptor, RebalanceListener
     from tailrace.protocol.error_codes import ErrorCode
     from tailrace.protocol.topic_partition import TopicPartition
-    from tailrace.settings.client_config import AdminConfig, ProducerConfig
+    from tailrace.settings.client_config import AdminConfig, ConsumerConfig, ProducerConfig
     from tailrace.settings.config_error import ConfigError
 
 __all__ = [
@@ -56,20 +63,30 @@ __all__ = [
     "ClientClosed",
     "ClientError",
     "Cluster",
+    "CommitFailed",
     "ConfigError",
     "ConnectionLost",
+    "Consumer",
+    "ConsumerConfig",
     "ConsumerGroupMetadata",
+    "ConsumerInterceptor",
+    "ConsumerRecord",
     "Delivery",
     "ErrorCode",
     "FatalError",
     "InvalidState",
+    "LogTruncated",
     "NoBrokerAvailable",
+    "NoOffsetForPartition",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
     "OperationTimedOut",
     "Producer",
     "ProducerConfig",
     "ProducerFenced",
     "ProducerInterceptor",
     "ProducerRecord",
+    "RebalanceListener",
     "RecordMetadata",
     "RecordTooLarge",
     "RequestTimedOut",
@@ -78,6 +95,7 @@ __all__ = [
     "TopicPartition",
     "TransactionAborted",
     "UnsupportedVersion",
+    "WokenUp",
     "WrittenRange",
 ]
 
@@ -87,14 +105,21 @@ _ELSEWHERE = {
     "BulkDelivery": "tailrace.client.bulk",
     "BulkInterrupted": "tailrace.client.bulk",
     "Cluster": "tailrace.client.cluster",
-    "ConsumerGroupMetadata": "tailrace.client.group_metadata",
     "ConfigError": "tailrace.settings.config_error",
+    "Consumer": "tailrace.client.consumer",
+    "ConsumerConfig": "tailrace.settings.client_config",
+    "ConsumerGroupMetadata": "tailrace.client.group_metadata",
+    "ConsumerInterceptor": "tailrace.client.rebalance_listener",
+    "ConsumerRecord": "tailrace.client.consumer_record",
     "Delivery": "tailrace.client.delivery",
     "ErrorCode": "tailrace.protocol.error_codes",
+    "OffsetAndMetadata": "tailrace.client.consumer_record",
+    "OffsetAndTimestamp": "tailrace.client.consumer_record",
     "Producer": "tailrace.client.producer",
     "ProducerConfig": "tailrace.settings.client_config",
     "ProducerInterceptor": "tailrace.client.interceptors",
     "ProducerRecord": "tailrace.client.interceptors",
+    "RebalanceListener": "tailrace.client.rebalance_listener",
     "RecordMetadata": "tailrace.client.delivery",
     "TopicPartition": "tailrace.protocol.topic_partition",
     "WrittenRange": "tailrace.client.bulk",

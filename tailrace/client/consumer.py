@@ -1,302 +1,362 @@
-"""A consumer of assigned partitions: it fetches, decodes, and leaves out what readers must not see.
+"""A consumer: reads partitions, of its own choice or as a member of a group, and hands out their records.
 
-    async with Consumer(cluster, ConsumerSettings()) as consumer:
-        consumer.assign({TopicPartition("flights", 0): EARLIEST})
-        while records := await consumer.poll():
+    async with Consumer(bootstrap_servers="localhost:9092", group_id="board") as consumer:
+        consumer.subscribe(["flights"])
+        async for record in consumer:
             ...
 
-One fetch to each leader is under way while records are handed out, and a partition is not fetched while more than
-`max_poll_records` of its records wait: memory is bounded by what one fetch gives. Groups are not here.
+Records of one partition come in order. What was handed out is committed now and then, and when the consumer is closed
+or loses partitions, unless enable.auto.commit is false: every record is read at least once. A consumer belongs to one
+task at a time; only `wakeup` may be called by others. Rebalances happen inside of `poll`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict, deque
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+import itertools
+import logging
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, Final, Generic, TypeVar, Unpack, cast, overload
 
+from tailrace.client.assignors import Assignor
 from tailrace.client.cluster import Cluster
-from tailrace.client.errors import (
-    ClientError,
-    NoOffsetForPartition,
-    calls_for_metadata,
-    error_of,
-    is_retriable,
-)
-from tailrace.client.fetched import ConsumedRecord, decode_fetched
-from tailrace.client.metadata import Leader
-from tailrace.client.offsets import EARLIEST, LATEST, IsolationLevel, list_offsets
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.client.committed_offsets import CommittedOffsets
+from tailrace.client.completed_fetch import Decoding
+from tailrace.client.consumer_group_member import GroupMember, PartitionOwner
+from tailrace.client.consumer_positions import ConsumerPositions, OnCommit
+from tailrace.client.consumer_record import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp
+from tailrace.client.errors import ClientError, InvalidState, WokenUp
+from tailrace.client.fetcher import Fetcher
+from tailrace.client.group_coordinator import GroupCoordinator
+from tailrace.client.group_membership import make_member
+from tailrace.client.group_metadata import ConsumerGroupMetadata
+from tailrace.client.metadata import PartitionMetadata
+from tailrace.client.offsets import EARLIEST, LATEST, IsolationLevel
+from tailrace.client.positions import Positions
+from tailrace.client.rebalance_listener import ConsumerInterceptor, ConsumerInterceptors, RebalanceListener
+from tailrace.client.subscribed_topics import SubscribedTopics
+from tailrace.client.subscription_state import SubscriptionKind
 from tailrace.protocol.errors import ApiError
-from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 from tailrace.protocol.topic_partition import TopicPartition
-from tailrace.protocol.uuid import ZERO_UUID
+from tailrace.settings.client.consumer import ConsumerOptions
+from tailrace.settings.client_config import ConsumerConfig
 
-__all__ = ["EARLIEST", "LATEST", "ConsumedRecord", "Consumer", "ConsumerSettings", "IsolationLevel"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Consumer",
+    "ConsumerConfig",
+    "ConsumerRecord",
+    "IsolationLevel",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OnCommit",
+]
 
-_NAMES_VERSION_MAX: Final = 12
-"""The last version of Fetch that names topics; from 13 on it has their ids."""
+K = TypeVar("K")
+V = TypeVar("V")
 
+_log = logging.getLogger("tailrace.client")
+_numbers = itertools.count(1)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings:
-    """What a consumer is told, with the defaults of Kafka 4.1's Java consumer; `auto_offset_reset` None raises."""
-
-    auto_offset_reset: int | None = LATEST
-    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    fetch_min_bytes: int = 1
-    fetch_max_bytes: int = 50 * 1024 * 1024
-    fetch_max_wait_ms: int = 500
-    max_partition_fetch_bytes: int = 1024 * 1024
-    max_poll_records: int = 500
-
-
-@dataclass(slots=True)
-class _Partition:
-    """Where reading of one partition is: `position` is handed out, `fetch_offset` is fetched up to."""
-
-    position: int
-    fetch_offset: int
-    high_watermark: int = -1
-    records: deque[ConsumedRecord] = field(default_factory=deque[ConsumedRecord])
-    not_before: float = 0.0
-    attempts: int = 0
+ARROW_BYTES_MAX: Final = 8 * 1024 * 1024
+"""What one `poll_arrow` gives unless told otherwise: more records a batch cost less each, too many miss the cache."""
 
 
-class Consumer:
-    """Reads partitions of the cluster that `cluster` is connected to."""
+class Consumer(ConsumerPositions, Generic[K, V]):
+    """Reads records from a cluster: the one at `bootstrap_servers`, or one that is connected to already.
 
-    def __init__(self, cluster: Cluster, settings: ConsumerSettings | None = None) -> None:
-        self._cluster = cluster
-        self._settings = ConsumerSettings() if settings is None else settings
-        self._partitions: dict[TopicPartition, _Partition] = {}
-        self._unplaced: dict[TopicPartition, int] = {}
-        self._fetches: dict[int, asyncio.Task[None]] = {}
-        self._turn: deque[TopicPartition] = deque()
-        self._failure: Exception | None = None
+    Options have Kafka's names with `_` for `.`, and Kafka's defaults; times are milliseconds, sizes bytes. Without
+    deserializers keys and values are bytes. A consumer belongs to one event loop.
+    """
 
-    async def __aenter__(self) -> Consumer:
+    @overload
+    def __init__(
+        self: Consumer[bytes, bytes],
+        config: ConsumerConfig | None = None,
+        *,
+        assignors: Sequence[Assignor] | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
+        assignors: Sequence[Assignor] | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        config: ConsumerConfig | None = None,
+        *,
+        key_deserializer: Callable[[bytes], Any] | None = None,
+        value_deserializer: Callable[[bytes], Any] | None = None,
+        assignors: Sequence[Assignor] | None = None,
+        interceptors: Sequence[ConsumerInterceptor] = (),
+        cluster: Cluster | None = None,
+        **options: Unpack[ConsumerOptions],
+    ) -> None:
+        config = _merge(config, options)
+        self._owned: Cluster | None = None
+        if cluster is None:
+            cluster = self._owned = Cluster(config, name=_default_name(config))
+        super().__init__(config, cluster, ConsumerInterceptors(interceptors) if interceptors else None)
+        decoding = Decoding(config.is_read_committed, config.check_crcs, key_deserializer, value_deserializer)
+        subscription, changed = self._subscription, self._signal.give
+        self._fetcher = Fetcher(cluster, config, subscription, decoding, changed)
+        self._topics = SubscribedTopics(cluster, config, subscription)
+        self._owner = PartitionOwner(subscription, self._commit_before_revocation, self._forget_iterated)
+        self._member: GroupMember | None = None
+        self._assignors = assignors
+        self._coordinator: GroupCoordinator | None = None
+        if config.group_id is not None:
+            self._coordinator = GroupCoordinator(cluster, config.group_id)
+            self._offsets = CommittedOffsets(cluster, self._coordinator, self.group_metadata, self._commit_refused)
+        committed = None if self._offsets is None else self._offsets.fetch
+        self._positions = Positions(cluster, config, subscription, committed, changed)
+        self._commits_at = 0.0
+        self._is_woken = False
+        cluster.listeners.append(changed)
+
+    async def __aenter__(self) -> Consumer[K, V]:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Give up the fetches under way."""
-        for task in self._fetches.values():
-            task.cancel()
-        await asyncio.gather(*self._fetches.values(), return_exceptions=True)
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        server_pattern: str | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read topics as a member of the group: named ones, or all whose whole name matches a pattern.
 
-    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions and no others, each from an offset, or from EARLIEST or LATEST."""
-        self._partitions.clear()
-        self._unplaced.clear()
-        self._turn.clear()
-        for topic_partition, start in starts.items():
-            self.seek(topic_partition, start)
-
-    def seek(self, topic_partition: TopicPartition, start: int) -> None:
-        """Go on reading a partition from an offset, or from EARLIEST or LATEST."""
-        if topic_partition not in self._turn:
-            self._turn.append(topic_partition)
-        if start >= 0:
-            self._unplaced.pop(topic_partition, None)
-            self._partitions[topic_partition] = _Partition(start, start)
-        else:
-            self._partitions.pop(topic_partition, None)
-            self._unplaced[topic_partition] = start
-
-    def position(self, topic_partition: TopicPartition) -> int | None:
-        """Give the offset of the next record; None where it has to be asked for first."""
-        state = self._partitions.get(topic_partition)
-        return None if state is None else state.position
-
-    def high_watermark(self, topic_partition: TopicPartition) -> int | None:
-        """Give the partition's end as the last fetch told it."""
-        state = self._partitions.get(topic_partition)
-        return None if state is None or state.high_watermark < 0 else state.high_watermark
-
-    async def poll(self, *, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumedRecord]:
-        """Give some records in the order of their partitions, or none when the time is over.
-
-        An error that a later fetch cannot mend is raised here.
+        `server_pattern` is in RE2's syntax, and the coordinator evaluates it; that needs group.protocol=consumer.
+        Partitions come when the consumer polls; `listener` is told of them.
         """
-        limit = self._settings.max_poll_records if max_records is None else max_records
-        deadline = self._cluster.clock.monotonic() + timeout_ms / 1000
-        await self._place()
-        while True:
-            self._start_fetches()
-            if self._failure is not None:
-                failure, self._failure = self._failure, None
-                raise failure
-            records = self._take(limit)
-            if records:
-                return records
-            left_ms = (deadline - self._cluster.clock.monotonic()) * 1000
-            if left_ms <= 0:
-                return []
-            await self._wait(left_ms)
-            await self._place()
-
-    async def _place(self) -> None:
-        """Find the offsets of the partitions that are to be read from EARLIEST or LATEST."""
-        if not self._unplaced:
-            return
-        found = await list_offsets(self._cluster, dict(self._unplaced), isolation=self._settings.isolation)
-        for topic_partition, place in found.items():
-            if self._unplaced.pop(topic_partition, None) is not None:
-                self._partitions[topic_partition] = _Partition(place.offset, place.offset)
-
-    def _take(self, limit: int) -> list[ConsumedRecord]:
-        """Hand out buffered records, of the partition whose turn it is first."""
-        taken: list[ConsumedRecord] = []
-        for _ in range(len(self._turn)):
-            topic_partition = self._turn[0]
-            state = self._partitions.get(topic_partition)
-            if state is not None:
-                records = state.records
-                while records and len(taken) < limit:
-                    taken.append(records.popleft())
-                    state.position = taken[-1].offset + 1
-                if not records:
-                    state.position = state.fetch_offset
-            if len(taken) >= limit:
-                break
-            self._turn.rotate(-1)
-        return taken
-
-    async def _wait(self, left_ms: float) -> None:
-        """Wait until a fetch is done, but not longer than there is time."""
-        pause = asyncio.ensure_future(self._cluster.clock.sleep(min(left_ms, self._pause_ms())))
-        try:
-            await asyncio.wait([pause, *self._fetches.values()], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            pause.cancel()
-
-    def _pause_ms(self) -> float:
-        """Give the time until a partition that failed may be tried again."""
-        now = self._cluster.clock.monotonic()
-        waits = [state.not_before - now for state in self._partitions.values() if state.not_before > now]
-        return max(min(waits) * 1000, _PAUSE_MS_MIN) if waits else float(self._cluster.config.request_timeout_ms)
-
-    def _start_fetches(self) -> None:
-        """Fetch what there is room for, from each leader that no fetch is under way to."""
-        now = self._cluster.clock.monotonic()
-        wanted: dict[int, list[tuple[TopicPartition, Leader]]] = defaultdict(list)
-        unknown: list[TopicPartition] = []
-        for topic_partition, state in self._partitions.items():
-            if len(state.records) > self._settings.max_poll_records or state.not_before > now:
-                continue
-            leader = self._cluster.known_leader(topic_partition)
-            if leader is None:
-                unknown.append(topic_partition)
-            else:
-                wanted[leader.node_id].append((topic_partition, leader))
-        for node_id, targets in wanted.items():
-            if node_id not in self._fetches:
-                self._start(node_id, self._fetch(node_id, targets))
-        if unknown and _LOOKUP not in self._fetches:
-            self._start(_LOOKUP, self._find_leaders(unknown))
-
-    def _start(self, node_id: int, work: Coroutine[object, object, None]) -> None:
-        task = self._fetches[node_id] = asyncio.create_task(work)
-        task.add_done_callback(lambda done: self._fetched(node_id, done))
-
-    def _fetched(self, node_id: int, task: asyncio.Task[None]) -> None:
-        del self._fetches[node_id]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._failure = error if isinstance(error, Exception) else RuntimeError(str(error))
-
-    async def _find_leaders(self, partitions: list[TopicPartition]) -> None:
-        for topic_partition in partitions:
-            try:
-                await self._cluster.leader_of(topic_partition)
-            except (ApiError, ClientError) as error:
-                self._fail(topic_partition, error)
-
-    async def _fetch(self, node_id: int, targets: list[tuple[TopicPartition, Leader]]) -> None:
-        """Send one fetch to a leader, and buffer what it answers."""
-        offsets = {key: self._partitions[key].fetch_offset for key, _ in targets}
-        request = self._make_request(targets)
-        has_ids = all(leader.topic_id != ZERO_UUID for _, leader in targets)
-        try:
-            connection = await self._cluster.connection_to(node_id)
-            response = await connection.request(
-                request, FetchResponse, version_max=None if has_ids else _NAMES_VERSION_MAX
-            )
-            error = error_of(response.error_code, "fetch")
-            if error is not None:
-                raise error
-        except (ApiError, ClientError) as error:
-            for topic_partition, _ in targets:
-                self._fail(topic_partition, error)
-            return
-        names = {leader.topic_id: key.topic for key, leader in targets}
-        for topic in response.responses:
-            for data in topic.partitions:
-                key = TopicPartition(topic.topic or names.get(topic.topic_id, ""), data.partition_index)
-                state = self._partitions.get(key)
-                if state is not None and state.fetch_offset == offsets.get(key):
-                    self._buffer(key, state, data)
-
-    def _make_request(self, targets: list[tuple[TopicPartition, Leader]]) -> FetchRequest:
-        topics: dict[tuple[str, bytes], list[FetchPartition]] = defaultdict(list)
-        for key, leader in targets:
-            topics[key.topic, leader.topic_id].append(
-                FetchPartition(
-                    partition=key.partition,
-                    current_leader_epoch=leader.leader_epoch,
-                    fetch_offset=self._partitions[key].fetch_offset,
-                    partition_max_bytes=self._settings.max_partition_fetch_bytes,
+        if isinstance(topics, str):
+            raise TypeError(f"topics are a list of names, not one text: {topics!r}")
+        names = frozenset(topics)
+        if bool(names) + (pattern is not None) + (server_pattern is not None) != 1:
+            raise ValueError("subscribe to topics, or by a pattern, or by a server_pattern")
+        if self._coordinator is None:
+            raise InvalidState("a group assigns what is subscribed to: give the consumer a group_id, or use assign")
+        if server_pattern is not None and not self.config.uses_consumer_protocol:
+            raise InvalidState("a server_pattern needs group_protocol=consumer")
+        with self._used("subscribe"):
+            kind = SubscriptionKind.TOPICS if names else SubscriptionKind.PATTERN
+            kind = SubscriptionKind.SERVER_PATTERN if server_pattern is not None else kind
+            compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
+            self._subscription.subscribe(kind, topics=names, pattern=compiled, server_pattern=server_pattern)
+            self._owner.listener = listener
+            self._topics.forget()
+            if self._member is None:
+                self._member = make_member(
+                    self._cluster,
+                    self.config,
+                    self._coordinator,
+                    self._assignors,
+                    self._topics,
+                    self._owner,
+                    self._signal.give,
                 )
-            )
-        return FetchRequest(
-            max_wait_ms=self._settings.fetch_max_wait_ms,
-            min_bytes=self._settings.fetch_min_bytes,
-            max_bytes=self._settings.fetch_max_bytes,
-            isolation_level=self._settings.isolation,
-            topics=[
-                FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
-                for (name, topic_id), partitions in topics.items()
-            ],
-        )
+            self._member.subscription_changed()
 
-    def _buffer(self, key: TopicPartition, state: _Partition, data: PartitionData) -> None:
-        """Decode a partition's answer, or take notice of its error."""
-        error = error_of(data.error_code, f"partition {key}, offset {state.fetch_offset}")
-        if error is not None:
-            self._fail(key, error)
-            return
-        state.high_watermark = data.high_watermark
-        state.attempts = 0
-        records, state.fetch_offset = decode_fetched(key, data, state.fetch_offset, isolation=self._settings.isolation)
-        state.records.extend(records)
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others, without a group's help; a group_id still serves to commit."""
+        with self._used("assign"):
+            wanted = [TopicPartition(*key) for key in partitions]
+            gone = self.assignment - set(wanted)
+            if gone and self.config.commits_by_itself:
+                self._start_commit(self._consumed(), None)
+            self._subscription.assign(wanted)
+            self._forget_iterated(gone)
+            for key in wanted:
+                self._cluster.watch(key.topic, allow_auto_topic_creation=self.config.allow_auto_create_topics)
 
-    def _fail(self, key: TopicPartition, error: ApiError | ClientError) -> None:
-        """Have a partition tried again later or elsewhere; what cannot be mended is raised by the next poll."""
-        state = self._partitions.get(key)
-        if state is None:
+    async def unsubscribe(self) -> None:
+        """Give up all partitions, and leave the group."""
+        with self._used("unsubscribe"):
+            await self._leave("the consumer unsubscribed")
+            for topic in self._subscription.topics | {key.topic for key in self._subscription.partitions}:
+                self._cluster.unwatch(topic)
+            self._subscription.unsubscribe()
+            self._iterated.clear()
+
+    async def poll(self, timeout_ms: float = 1_000, max_records: int | None = None) -> list[ConsumerRecord[K, V]]:
+        """Give records as soon as there are any, at most max.poll.records, or none when the time is over.
+
+        Raises what a retry cannot mend: AuthorizationFailed, NoOffsetForPartition, SerializationFailed and the like;
+        and WokenUp where another task called `wakeup`.
+        """
+        with self._used("poll"):
+            limit = self.config.max_poll_records if max_records is None else max_records
+            deadline = self._cluster.clock.monotonic() + timeout_ms / 1000
+            while True:
+                await self._look_after()
+                records = self._fetcher.collect(limit)
+                self._fetcher.send_fetches()
+                if records:
+                    await asyncio.sleep(0)  # fetches and heartbeats go on, however fast somebody polls
+                    return self._intercepted(records)
+                await self._wait(deadline)
+                if self._cluster.clock.monotonic() >= deadline and not self._fetcher.has_completed:
+                    return []
+
+    async def poll_arrow(self, timeout_ms: float = 1_000, *, max_bytes: int = ARROW_BYTES_MAX) -> Any:
+        """Give records as a pyarrow.RecordBatch, empty when the time is over; about `max_bytes` of them.
+
+        Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers (`arrow_reader.SCHEMA`). No
+        record is an object on the way. Deserializers and interceptors have no part in it. Needs tailrace[arrow].
+        """
+        from tailrace.client.arrow_poll import empty_batch, take_arrow
+
+        with self._used("poll_arrow"):
+            deadline = self._cluster.clock.monotonic() + timeout_ms / 1000
+            while True:
+                await self._look_after()
+                completed = self._fetcher.collect_completed(max_bytes)
+                self._fetcher.send_fetches()
+                if completed:
+                    batch = take_arrow(self._fetcher, completed)
+                    self._fetcher.send_fetches()
+                    await asyncio.sleep(0)
+                    if batch.num_rows:
+                        return batch
+                    continue
+                await self._wait(deadline)
+                if self._cluster.clock.monotonic() >= deadline and not self._fetcher.has_completed:
+                    return empty_batch()
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord[K, V]]:
+        """Give record after record, for ever. Only those that were given count as consumed."""
+        while True:
+            while self._iterated:
+                yield cast("ConsumerRecord[K, V]", self._iterated.popleft())
+            self._iterated.extend(await self.poll())
+
+    def wakeup(self) -> None:
+        """Have the task that polls, or the next one that does, get WokenUp. Any task of the loop may call this."""
+        self._is_woken = True
+        self._signal.give()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Say who this is to its group, for a transactional producer that commits its offsets."""
+        if self._coordinator is None:
+            raise InvalidState("this consumer has no group_id")
+        if self._member is None or not self._subscription.uses_group:
+            return ConsumerGroupMetadata(self._coordinator.group_id)
+        return self._member.metadata()
+
+    async def partitions_for(self, topic: str) -> list[PartitionMetadata]:
+        """Give a topic's partitions."""
+        with self._used("partitions_for"):
+            found = await self._cluster.retrying(f"looking for topic {topic}", lambda: self._cluster.topic(topic))
+            return list(found.partitions.values())
+
+    async def close(self, *, leave_group: bool = True) -> None:
+        """Commit where the consumer does that by itself, give up all partitions, leave the group, and stop."""
+        if self._is_closed:
             return
-        if calls_for_metadata(error):
-            self._cluster.expire_metadata()
-        if isinstance(error, ApiError) and error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if self._settings.auto_offset_reset is None:
-                self._failure = NoOffsetForPartition(f"{error}, and auto.offset.reset is none")
-            else:
-                self.seek(key, self._settings.auto_offset_reset)
-        elif is_retriable(error):
-            settings = self._cluster.config
-            pause_ms = min(settings.retry_backoff_ms * 2 ** min(state.attempts, 10), settings.retry_backoff_max_ms)
-            state.attempts += 1
-            state.not_before = self._cluster.clock.monotonic() + pause_ms / 1000
+        with self._used("close"):
+            try:
+                if leave_group:
+                    await self._leave("the consumer is closed")
+                elif self._member is not None:
+                    await self._commit_before_revocation()
+                    await self._member.close()
+            finally:
+                self._is_closed = True
+                await self._stop()
+
+    async def _leave(self, reason: str) -> None:
+        if self._member is not None and self._subscription.uses_group:
+            await self._member.leave(reason)
         else:
-            self._failure = error
+            await self._commit_before_revocation()
+
+    async def _stop(self) -> None:
+        self._cluster.listeners.remove(self._signal.give)
+        await asyncio.gather(*self._commits, return_exceptions=True)
+        await self._topics.close()
+        await self._positions.close()
+        await self._fetcher.close()
+        if self._interceptors is not None:
+            self._interceptors.close()
+        if self._owned is not None:
+            await self._owned.close()
+
+    async def _look_after(self) -> None:
+        """Do what is due besides fetching: the group's business, commits, positions."""
+        if self._is_woken:
+            self._is_woken = False
+            raise WokenUp("wakeup was called")
+        if self._subscription.kind is SubscriptionKind.NONE:
+            raise InvalidState("nothing is read: subscribe to topics or assign partitions first")
+        if self.config.commits_by_itself:
+            self._commit_by_time()
+        if self._member is not None and self._subscription.uses_group:
+            await self._member.poll()
+        self._positions.update()
+
+    def _intercepted(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[K, V]]:
+        return records if self._interceptors is None else self._interceptors.on_consume(records)
+
+    async def _wait(self, deadline: float) -> None:
+        """Wait until something has changed or is due, but not longer than there is time."""
+        left_ms = (deadline - self._cluster.clock.monotonic()) * 1000
+        if left_ms <= 0:
+            await asyncio.sleep(0)
+        elif not self._is_woken:
+            await self._signal.wait(min(left_ms, self._pause_ms()))
+
+    def _commit_by_time(self) -> None:
+        """Commit in the background what was handed out before this poll, where it is time for that."""
+        now = self._cluster.clock.monotonic()
+        interval_s = self.config.auto_commit_interval_ms / 1000
+        if not self._commits_at:
+            self._commits_at = now + interval_s
+        elif now >= self._commits_at and not self._commits:
+            self._commits_at = now + interval_s
+            consumed = self._consumed()
+            if consumed:
+                self._start_commit(consumed, None)
+
+    async def _commit_before_revocation(self) -> None:
+        """Commit what was handed out before it goes; where that fails, others read it again."""
+        if not self.config.commits_by_itself or self._offsets is None:
+            return
+        consumed = self._consumed()
+        try:
+            await self._offsets.commit(consumed, timeout_ms=self.config.request_timeout_ms)
+        except (ApiError, ClientError) as error:
+            _log.warning("%s: offsets were not committed: %s", self._cluster.client_id, error)
+        else:
+            self._was_committed(consumed, None, None)
+
+    def _commit_refused(self, code: int) -> None:
+        if self._member is not None and self._subscription.uses_group:
+            self._member.commit_refused(code)
 
 
-_PAUSE_MS_MIN: Final = 1.0
-"""A pause is never so short that the clock does not move."""
+def _merge(config: ConsumerConfig | None, options: ConsumerOptions) -> ConsumerConfig:
+    if config is not None and not options:
+        return config
+    return ConsumerConfig({**(config.given if config is not None else {}), **options})
 
-_LOOKUP: Final = -1
-"""Stands in `_fetches` for the task that looks for leaders."""
+
+def _default_name(config: ConsumerConfig) -> str:
+    return f"tailrace-consumer-{config.group_id or 'alone'}-{config.group_instance_id or next(_numbers)}"

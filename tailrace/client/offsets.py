@@ -55,22 +55,25 @@ async def list_offsets(
         by_node: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
         for key, target in missing.items():
             by_node[leaders[key].node_id][key] = target
+        failed: dict[TopicPartition, int] = {}
         for node_id, asked in by_node.items():
-            await _ask(cluster, node_id, asked, leaders, isolation, found)
+            failed |= await ask_for_offsets(cluster, node_id, asked, leaders, isolation, found)
+        for key, code in failed.items():
+            raise_for_code(code, f"partition {key}")
 
     await cluster.retrying("listing offsets", attempt)
     return found
 
 
-async def _ask(
+async def ask_for_offsets(
     cluster: Cluster,
     node_id: int,
     targets: Mapping[TopicPartition, int],
     leaders: Mapping[TopicPartition, Leader],
     isolation: IsolationLevel,
     found: dict[TopicPartition, FoundOffset],
-) -> None:
-    """Ask one leader for the offsets of its partitions, and add what it knows to `found` before raising an error."""
+) -> dict[TopicPartition, int]:
+    """Ask one leader for the offsets of its partitions; add what it knows to `found`, and give the errors' codes."""
     topics: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
     for key, target in targets.items():
         topics[key.topic].append(
@@ -86,13 +89,12 @@ async def _ask(
     )
     connection = await cluster.connection_to(node_id)
     response = await connection.request(request, ListOffsetsResponse)
-    failed: tuple[TopicPartition, int] | None = None
+    failed: dict[TopicPartition, int] = {}
     for topic in response.topics:
         for partition in topic.partitions:
             key = TopicPartition(topic.name, partition.partition_index)
             if partition.error_code:
-                failed = failed or (key, partition.error_code)
+                failed[key] = partition.error_code
             else:
                 found[key] = FoundOffset(partition.offset, partition.timestamp, partition.leader_epoch)
-    if failed is not None:
-        raise_for_code(failed[1], f"partition {failed[0]}")
+    return failed

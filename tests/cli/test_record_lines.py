@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.cli.record_lines import BadLine, format_json, format_record, parse_json, parse_text
-from tailrace.client.fetched import ConsumedRecord
+from tailrace.client.consumer_record import ConsumerRecord
 from tailrace.protocol.records.batch_header import TimestampType
 
 FIELDS = st.none() | st.binary(max_size=30) | st.text(max_size=20).map(lambda text: text.encode())
@@ -18,8 +18,8 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), FIELDS), max_size=3)
 
 def consumed(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]] | None = None
-) -> ConsumedRecord:
-    return ConsumedRecord("t", 1, 7, 1000, TimestampType.CREATE_TIME, key, value, headers or [], 0)
+) -> ConsumerRecord[bytes, bytes]:
+    return ConsumerRecord("t", 1, 7, 1000, TimestampType.CREATE_TIME, key, value, headers or [], 0)
 
 
 @given(FIELDS, FIELDS, HEADERS)

@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.client.admin import Admin, AlterOperation, ConfigChange, NewTopic, ResourceType
 from tailrace.client.cluster import Cluster
-from tailrace.client.consumer import EARLIEST, LATEST, Consumer
+from tailrace.client.consumer import LATEST, Consumer
 from tailrace.client.offsets import MAX_TIMESTAMP, list_offsets
 from tailrace.client.producer import Producer
 from tailrace.protocol.errors import ApiError
@@ -55,8 +55,8 @@ async def test_every_codec_is_stored_and_decompressed_by_kafka(
         found.timestamp > 0 for found in (await list_offsets(cluster, dict.fromkeys(keys, MAX_TIMESTAMP))).values()
     )
     seen: set[bytes | None] = set()
-    async with Consumer(cluster) as consumer:
-        consumer.assign(dict.fromkeys(keys, EARLIEST))
+    async with Consumer(cluster=cluster, auto_offset_reset="earliest") as consumer:
+        consumer.assign(keys)
         while len(seen) < COUNT:
             records = await consumer.poll(timeout_ms=10_000)
             assert records, "nothing came for ten seconds"
