@@ -85,12 +85,13 @@ class ClassicGroup:
 
     # Protocols
 
-    def candidate_protocols(self) -> set[str]:
+    def candidate_protocols(self) -> frozenset[str]:
         """Give the protocols that every member supports."""
         members = iter(self.members.values())
-        candidates = set(next(members).protocol_names)
+        candidates = next(members).supported
         for member in members:
-            candidates &= set(member.protocol_names)
+            if member.supported != candidates:  # nearly always they are the same, and comparing makes no set
+                candidates &= member.supported
         return candidates
 
     def supports(self, protocol_type: str, protocols: list[JoinGroupRequestProtocol]) -> bool:
@@ -118,13 +119,15 @@ class ClassicGroup:
 
     def accepts(self, member_id: str) -> bool:
         """Whether there is room for the member, or it is in already (group.max.size, KIP-389)."""
+        if len(self.members) < self.size_max:
+            return True
         member = self.members.get(member_id)
         if self.state is ClassicState.PREPARING_REBALANCE:
             is_joining = member is not None and member.joining is not None
             return is_joining or sum(m.joining is not None for m in self.members.values()) < self.size_max
         if self.is_in(ClassicState.EMPTY, ClassicState.DEAD):
             return True
-        return member is not None or len(self.members) < self.size_max
+        return member is not None
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
         """Put a member in; the first one leads."""

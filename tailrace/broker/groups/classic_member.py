@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
@@ -27,6 +27,20 @@ class ClassicMember:
     joining: Any = None
     syncing: Any = None
     is_new: bool = False
+    protocol_names: tuple[str, ...] = field(init=False)
+    """The names of its protocols, the preferred one first."""
+    supported: frozenset[str] = field(init=False)
+    """The same without their order. Kept, because each join looks at those of every member."""
+
+    def __post_init__(self) -> None:
+        """Note the names of the protocols."""
+        self.change_protocols(self.protocols)
+
+    def change_protocols(self, protocols: list[JoinGroupRequestProtocol]) -> None:
+        """Take other protocols."""
+        self.protocols = protocols
+        self.protocol_names = tuple(protocol.name for protocol in protocols)
+        self.supported = frozenset(self.protocol_names)
 
     @property
     def is_static(self) -> bool:
@@ -41,11 +55,6 @@ class ClassicMember:
         """
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
-    @property
-    def protocol_names(self) -> list[str]:
-        """The names of its protocols, the preferred one first."""
-        return [protocol.name for protocol in self.protocols]
-
     def metadata(self, protocol_name: str | None) -> bytes:
         """Give the metadata it sent for a protocol; empty where it does not support that one."""
         for protocol in self.protocols:
@@ -53,7 +62,7 @@ class ClassicMember:
                 return protocol.metadata
         return b""
 
-    def vote(self, candidates: set[str]) -> str:
+    def vote(self, candidates: frozenset[str]) -> str:
         """Choose the first of its protocols that every member supports."""
         return next(name for name in self.protocol_names if name in candidates)
 

@@ -187,7 +187,7 @@ def _update(member: ClassicMember, event: Joining) -> list[Effect]:
     if member.joining is not None:
         stale = JoinGroupResponse(member_id=member.member_id, error_code=ErrorCode.REBALANCE_IN_PROGRESS)
         effects.append(Answer(member.joining, stale))
-    member.protocols = list(event.request.protocols)
+    member.change_protocols(list(event.request.protocols))
     member.rebalance_timeout_ms = event.rebalance_timeout_ms
     member.session_timeout_ms = event.request.session_timeout_ms
     member.joining = event.reply
@@ -275,7 +275,7 @@ def _static_replacement_stored(group: ClassicGroup, ticket: StaticReplacement, e
     if group.static_members.get(ticket.instance_id) == ticket.new_id:
         effects += group.replace_static(ticket.instance_id, before.member_id)
         member = group.members[before.member_id]
-        member.protocols = before.protocols
+        member.change_protocols(before.protocols)
         member.rebalance_timeout_ms = before.rebalance_timeout_ms
         member.session_timeout_ms = before.session_timeout_ms
         effects.append(group.start_session(member))
