@@ -12,11 +12,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import crc32c
-
 from tailrace.broker.metadata_image import MetadataImage
 from tailrace.broker.metadata_store import ConfigResource, ConfigResourceType, TopicRegistration
 from tailrace.broker.partition_registration import PartitionRegistration
+from tailrace.protocol.checksum import crc32c
 from tailrace.protocol.uuid import parse_uuid, uuid_text
 
 FORMAT = 1
@@ -127,4 +126,4 @@ def _canonical(value: object) -> str:
 
 
 def _checksum(body: str) -> str:
-    return f"crc32c:{crc32c.crc32c(body.encode()):08x}"
+    return f"crc32c:{crc32c(body.encode()):08x}"
