@@ -316,7 +316,7 @@ def _must_roll(log: Log, segment: Segment, size: int, max_timestamp: int, last_o
     """Whether the batches go into a new segment: size, age, a full index, or an offset too far from the base."""
     if (
         segment.size + size > log.config.segment_bytes
-        or segment.has_full_index
+        or (segment.may_have_full_index and segment.has_full_index())
         or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
     ):
         return True

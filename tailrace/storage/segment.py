@@ -66,11 +66,11 @@ class Segment:
         "created_ms",
         "directory",
         "first_timestamp",
-        "has_full_index",
         "is_closed",
         "is_growing",
         "limits",
         "max_timestamp",
+        "may_have_full_index",
         "offset_of_max_timestamp",
         "roll_jitter_ms",
         "size",
@@ -102,8 +102,8 @@ class Segment:
         """Whether `close` was called; a thread that syncs the segment meanwhile may find it so."""
         self.is_growing = False
         """Whether files are longer than what is in them: `trim` is due before the process ends."""
-        self.has_full_index = False
-        """Whether an index in use has no room for another entry: the segment has to roll."""
+        self.may_have_full_index = size > 0
+        """Whether an index may have no room for another entry: not known before they are opened, see has_full_index."""
         self.bytes_since_index_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = NO_TIMESTAMP
@@ -323,8 +323,13 @@ class Segment:
             self.rebuild_indexes()
         self._look_for_room_in_indexes()
 
+    def has_full_index(self) -> bool:
+        """Whether an index has no room for another entry, and the segment has to roll. Opens them."""
+        self._look_for_room_in_indexes()
+        return self.may_have_full_index
+
     def _look_for_room_in_indexes(self) -> None:
-        self.has_full_index = self.offset_index.is_full or self.time_index.is_full
+        self.may_have_full_index = self.offset_index.is_full or self.time_index.is_full
 
     def _make_index_objects(self) -> None:
         size_max = self.limits.index_bytes
@@ -339,7 +344,7 @@ class Segment:
         self._disk.unlink(self.path(".index"))
         self._disk.unlink(self.path(".timeindex"))
         self._make_index_objects()
-        self.has_full_index = False
+        self.may_have_full_index = False
         self.bytes_since_index_entry = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = NO_TIMESTAMP

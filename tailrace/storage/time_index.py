@@ -47,9 +47,9 @@ class TimeIndex(MappedIndex):
         """
         relative = self._relative_offset(offset)
         entries = self._entries
-        if entries >= self._entries_max or (self.is_full and not is_closing):
-            raise ValueError(f"{self.path}: full with {entries} entries, no room for timestamp {timestamp}")
         last = self.last_entry
+        if (entries >= self._entries_max and timestamp > last.timestamp) or (self.is_full and not is_closing):
+            raise ValueError(f"{self.path}: full with {entries} entries, no room for timestamp {timestamp}")
         if entries and (timestamp < last.timestamp or offset < last.offset):
             raise ValueError(f"{self.path}: ({timestamp}, {offset}) does not come after {tuple(last)}")
         if timestamp > last.timestamp:

@@ -91,6 +91,21 @@ def test_a_full_time_index_rolls(tmp_path: Path, clock: VirtualClock) -> None:
     assert found.offset == 11
 
 
+def test_a_time_index_that_is_full_to_its_last_slot_rolls_after_a_restart(tmp_path: Path, clock: VirtualClock) -> None:
+    limits = {"segment_index_bytes": 12 * 4, "index_interval_bytes": 0}
+    log = opened(tmp_path, clock, **limits)
+    batches = [batch(b"x", base_offset=number, timestamp=EPOCH_MS + number) for number in range(6)]
+    log.append_as_follower(b"".join(batches))  # There is an entry for three of them, and the last slot for the sixth.
+    log.close()
+    log = opened(tmp_path, clock, **limits)
+    append(log, b"x", timestamp=EPOCH_MS + 6)
+    append(log, b"x", timestamp=EPOCH_MS + 7)
+    assert [segment.base_offset for segment in log.segments] == [0, 6]
+    found = log.offset_for_timestamp(EPOCH_MS + 6)
+    assert found is not None
+    assert found.offset == 6
+
+
 def test_an_offset_too_far_from_the_base_rolls(tmp_path: Path, clock: VirtualClock) -> None:
     log = opened(tmp_path, clock)
     log.append_as_follower(batch(b"a"))
