@@ -37,7 +37,8 @@ class LeaderEpochCache:
         self.path = path
         self._disk = disk
         self._entries = self._read() if disk.exists(path) else []
-        self._entries_on_disk: list[EpochEntry] | None = self._entries
+        # Another list, so that the first flush syncs the file: a process that was killed may have left it unsynced.
+        self._entries_on_disk: list[EpochEntry] | None = list(self._entries)
         self.latest_epoch = _last_epoch(self._entries)
         """The last epoch that wrote, None in an empty log."""
 
@@ -91,6 +92,16 @@ class LeaderEpochCache:
         kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
         self._replace([*kept, EpochEntry(epoch, start_offset)])
         return True
+
+    def found(self, epoch: int, offset: int) -> None:
+        """Believe a batch of `epoch` at `offset` that recovery found, rather than entries that speak against it.
+
+        Those are of before a truncation: the log was cut on disk, and a loss of power has kept the old checkpoint.
+        Everything from `offset` on has to be told, too.
+        """
+        if epoch >= 0 and self.epoch_for_offset(offset) != epoch:
+            self.truncate_from_end(offset)
+            self.assign(epoch, offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Give the largest known epoch at or below `epoch`, and the offset where it ends (exclusive).

@@ -183,6 +183,7 @@ class LogLoader:
                     producer_state,
                     leader_epochs,
                     durable_offset=self.recovery_point if end is None else min(self.recovery_point, end),
+                    log_start_offset=self.log_start_offset,
                     end_offset=end,
                 )
             next_offset = found

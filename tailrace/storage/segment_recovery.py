@@ -25,6 +25,7 @@ def recover_segment(
     leader_epochs: LeaderEpochCache,
     *,
     durable_offset: int,
+    log_start_offset: int,
     end_offset: int | None,
 ) -> int:
     """Check every batch, make the indexes anew and cut a torn tail; give the offset behind the last batch.
@@ -34,6 +35,7 @@ def recover_segment(
     another behind it was complete, there nothing may be missing, and nothing may reach into the next one.
     """
     is_last = end_offset is None
+    has_unsynced = end_offset is None or durable_offset < end_offset  # And so have those behind it.
     segment.discard_indexes()
     segment.transaction_index.reset()
     view, size = segment.view, segment.size
@@ -46,7 +48,10 @@ def recover_segment(
             reason = f"a batch ends at offset {span.last_offset}, but the next segment begins at {end_offset}"
             raise SegmentDamaged(segment.log_path, position, reason)
         segment.index_span(span)
-        if span.leader_epoch >= 0 and span.leader_epoch > (leader_epochs.latest_epoch or -1):
+        if has_unsynced:
+            if span.base_offset >= log_start_offset:
+                leader_epochs.found(span.leader_epoch, span.base_offset)
+        elif span.leader_epoch > (-1 if leader_epochs.latest_epoch is None else leader_epochs.latest_epoch):
             leader_epochs.assign(span.leader_epoch, span.base_offset)
         if span.magic == 2:
             replay_batch(producer_state, segment, span, writes_transaction_index=True)

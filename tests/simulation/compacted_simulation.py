@@ -77,6 +77,25 @@ class CompactedSimulation(LogSimulation):
         model.batches = [batch for batch in model.batches if batch.last_offset < first] + left
         self.settle()
 
+    def before_truncation(self, log: object, offset: int) -> None:
+        super().before_truncation(log, offset)
+        if self.clean_until is not None:
+            self.clean_until = min(self.clean_until, offset)  # As the checkpoint of what is clean is lowered.
+
+    def reload(self, *, was_clean_stop: bool = False, log_start_offset: int | None = None) -> None:
+        """Start again. What a loss of power gives back of the deleted was perhaps never cleaned.
+
+        Neither Kafka nor we look for that: the names would have to be unsynced for longer than delete.retention.ms.
+        """
+        start = self.model.log_start_offset
+        super().reload(was_clean_stop=was_clean_stop, log_start_offset=log_start_offset)
+        if self.log.log_start_offset < start:
+            self.clean_until = None
+
+    def begin_again(self) -> None:
+        self.clean_until = None
+        super().begin_again()
+
     # ------------------------------------------------------------------ disturbed
 
     def disturbed(self, disturb: object) -> None:

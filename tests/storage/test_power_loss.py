@@ -75,6 +75,7 @@ def test_an_aborted_transaction_below_the_log_start_is_known_from_its_first_reco
     append(log, b"aborted", producer=(5, 0, 0), is_transactional=True)
     log.roll()
     append(log, b"aborted, too", producer=(5, 0, 1), is_transactional=True)
+    log.flusher.flush_now()
     end_transaction(log, 5, commit=False)
     append(log, b"last")
     log.update_high_watermark(4)
@@ -91,3 +92,29 @@ def test_an_aborted_transaction_below_the_log_start_is_known_from_its_first_reco
     assert log.log_start_offset == 0
     aborted = log.collect_aborted_transactions(0, 5)
     assert [(one.producer_id, one.first_offset, one.last_offset) for one in aborted] == [(5, 0, 2)]
+
+
+def test_leader_epochs_of_before_a_truncation_do_not_outlive_it(disk: FaultyDisk) -> None:
+    log = opened(disk)
+    append(log, b"0", b"1", leader_epoch=1)
+    append(log, b"2", b"3", leader_epoch=1)
+    append(log, b"4", leader_epoch=2)
+    log.flusher.flush_now()
+    log.truncate_to(2)
+    append(log, b"2", leader_epoch=2)
+    append(log, b"3", leader_epoch=2)
+    log.active.sync()
+    log = after_power_loss(log, disk, recovery_point=2)
+    assert log.log_end_offset == 4
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(1, 0), (2, 2)]
+
+
+def test_leader_epochs_that_a_killed_process_left_are_synced_with_the_next_flush(disk: FaultyDisk) -> None:
+    log = opened(disk)
+    append(log, b"0", leader_epoch=1)
+    forget(log)
+    log = opened(disk)
+    log.flusher.flush_now()
+    log.take_out_of_use()
+    disk.lose_power()
+    assert (log.directory / "leader-epoch-checkpoint").read_text() == "0\n1\n1 0\n"
