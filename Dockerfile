@@ -3,6 +3,7 @@ FROM python:3.13-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
 COPY tailrace tailrace
+COPY pyspark_tailrace pyspark_tailrace
 COPY config config
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 

@@ -88,9 +88,9 @@ def from_columns(topic_partition: TopicPartition, columns: DecodedColumns) -> An
         pa.array(columns.offsets),
         pa.array(columns.timestamps, mask=columns.timestamps < 0),
         pa.array(type_numbers),
-        _binary(columns.data, columns.key_starts, columns.key_lengths),
-        _binary(columns.data, columns.value_starts, columns.value_lengths),
-        _headers(columns),
+        binary_column(columns.data, columns.key_starts, columns.key_lengths),
+        binary_column(columns.data, columns.value_starts, columns.value_lengths),
+        header_column(columns),
     )
 
 
@@ -118,7 +118,7 @@ def _batch(
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def _binary(data: bytes, starts: Integers, lengths: Integers) -> Any:
+def binary_column(data: bytes, starts: Integers, lengths: Integers) -> Any:
     """Copy pieces of `data`, which follow each other in it, into one array; a length of -1 is null.
 
     An array over the data itself has the pieces at its even places and what lies between them at its odd ones.
@@ -136,7 +136,8 @@ def _binary(data: bytes, starts: Integers, lengths: Integers) -> Any:
     return pieces.take(pa.array(index, mask=is_null) if nulls_count else pa.array(index))
 
 
-def _headers(columns: DecodedColumns) -> Any:
+def header_column(columns: DecodedColumns) -> Any:
+    """Make a column of the headers, of `HEADERS_TYPE`."""
     count = len(columns)
     counts = columns.header_counts
     bounds = np.zeros(count + 1, np.int32)
@@ -147,8 +148,8 @@ def _headers(columns: DecodedColumns) -> Any:
         return pa.ListArray.from_arrays(pa.array(bounds), entries)
     found = decode_header_columns(columns)
     np.cumsum(counts, out=bounds[1:])
-    names = _binary(columns.data, found.key_starts, found.key_lengths)
-    values = _binary(columns.data, found.value_starts, found.value_lengths)
+    names = binary_column(columns.data, found.key_starts, found.key_lengths)
+    values = binary_column(columns.data, found.value_starts, found.value_lengths)
     entries = pa.StructArray.from_arrays([_as_text(names), values], fields=list(HEADERS_TYPE.value_type))
     return pa.ListArray.from_arrays(pa.array(bounds), entries)
 

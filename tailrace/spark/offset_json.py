@@ -59,8 +59,7 @@ def read_assignment(text: str) -> list[TopicPartition]:
     for topic, partitions in _parse(text, example).items():
         if not isinstance(partitions, list):
             raise _unexpected(example, text)
-        numbers: list[Any] = partitions
-        for partition in numbers:
+        for partition in cast("list[object]", partitions):
             if type(partition) is not int or partition < 0:
                 raise _unexpected(example, text)
             assigned.append(TopicPartition(topic, partition))
