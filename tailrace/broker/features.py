@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from tailrace.protocol.schema import Versions
+from tailrace.settings.broker_config import BrokerConfig
 
 METADATA_VERSION = "metadata.version"
 GROUP_VERSION = "group.version"
@@ -22,6 +23,9 @@ SUPPORTED_FEATURES: Mapping[str, Versions] = MappingProxyType(
 """Name and levels. group.version: 1 is the consumer protocol (KIP-848). metadata.version: from 3.3-IV3, as every Kafka
 4, to 4.1-IV1. transaction.version: 2 raises the producer's epoch at the end of each transaction (KIP-890)."""
 
+CONSUMER_PROTOCOL = "consumer"
+"""What `group.coordinator.rebalance.protocols` calls the protocol of KIP-848."""
+
 ZERO_MINIMUM_VERSION_FIRST = 4
 """ApiVersions up to v3 leaves out features whose lowest level is 0: older Java clients refuse such a range."""
 
@@ -31,3 +35,8 @@ def supported_features(api_version: int) -> Iterator[tuple[str, Versions]]:
     for name, levels in SUPPORTED_FEATURES.items():
         if levels.first > 0 or api_version >= ZERO_MINIMUM_VERSION_FIRST:
             yield name, levels
+
+
+def consumer_protocol_is_enabled(config: BrokerConfig, finalized: Mapping[str, int]) -> bool:
+    """Whether both the broker's settings and the cluster's features let groups use the consumer protocol."""
+    return CONSUMER_PROTOCOL in config.group_coordinator_rebalance_protocols and finalized.get(GROUP_VERSION, 0) > 0

@@ -210,6 +210,14 @@ class LocalMetadataStore:
 
         await self._change(change)
 
+    async def change_features(self, *, expected: Mapping[str, int], levels: Mapping[str, int]) -> None:
+        """Finalize other levels of the features; raise StaleMetadata where `expected` are not the present ones."""
+
+        def change(image: MetadataImage) -> tuple[MetadataImage, MetadataDelta]:
+            return image.with_features(expected=expected, levels=levels), MetadataDelta(features_changed=True)
+
+        await self._change(change)
+
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """Make the one broker known; not written down, because its ports may be others at the next start."""
         self._brokers = {**self._brokers, registration.node_id: registration}

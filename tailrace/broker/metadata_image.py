@@ -89,3 +89,11 @@ class MetadataImage:
         if values:
             configs[resource] = dict(values)
         return replace(self, configs=configs)
+
+    def with_features(self, *, expected: Mapping[str, int], levels: Mapping[str, int]) -> MetadataImage:
+        """Replace the features' levels; StaleMetadata where `expected` are not the present ones."""
+        if dict(self.features) != dict(expected):
+            raise StaleMetadata
+        if dict(self.features) == dict(levels):
+            return self
+        return replace(self, features=dict(levels), features_epoch=self.features_epoch + 1)

@@ -196,6 +196,10 @@ class MetadataStore(Protocol):
         """Replace all that is set for `resource`; raise StaleMetadata where `expected` is not what is set now."""
         ...
 
+    async def change_features(self, *, expected: Mapping[str, int], levels: Mapping[str, int]) -> None:
+        """Finalize other levels of the features; raise StaleMetadata where `expected` are not the present ones."""
+        ...
+
     async def register_broker(self, registration: BrokerRegistration) -> None:
         """Make a broker known, or replace what was known of it."""
         ...

@@ -12,6 +12,7 @@ from tailrace.broker.authorizer import (
     authorized_operations,
 )
 from tailrace.broker.broker import Broker
+from tailrace.broker.features import consumer_protocol_is_enabled
 from tailrace.broker.request import Answer, Request
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
@@ -21,13 +22,12 @@ from tailrace.protocol.messages.consumer_group_describe import (
     DescribedGroup,
 )
 
-CONSUMER_PROTOCOL = "consumer"
 HIDDEN_TOPICS_MESSAGE = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def handle(broker: Broker, request: Request[ConsumerGroupDescribeRequest]) -> ConsumerGroupDescribeResponse:
     """Describe each group, or say why not."""
-    if CONSUMER_PROTOCOL not in broker.config.group_coordinator_rebalance_protocols:
+    if not consumer_protocol_is_enabled(broker.config, broker.metadata.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     return ConsumerGroupDescribeResponse(
         throttle_time_ms=broker.quotas.record_request(request.connection, request.client_id),

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
+from tailrace.broker.features import consumer_protocol_is_enabled
 from tailrace.broker.groups.client_host import client_host
 from tailrace.broker.request import Answer, Parked, Request, Result
 from tailrace.protocol.error_codes import ErrorCode
@@ -21,13 +22,11 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 
-CONSUMER_PROTOCOL = "consumer"
-
 
 def handle(broker: Broker, request: Request[ConsumerGroupHeartbeatRequest]) -> Result:
     """Take the heartbeat, or say why not."""
     body = request.body
-    if CONSUMER_PROTOCOL not in broker.config.group_coordinator_rebalance_protocols:
+    if not consumer_protocol_is_enabled(broker.config, broker.metadata.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     authorize = broker.authorizer.authorize
     connection = request.connection

@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.compat.every_version import (
     administration_script,
+    features_script,
     groups_script,
     hostile_script,
     records_script,
@@ -27,5 +28,6 @@ def converse(port: int) -> dict[str, Any]:
         security_script.ask_all(talk)
         groups_script.ask_all(talk)
         transactions_script.ask_all(talk)
+        features_script.ask_all(talk)
         hostile_script.ask_all(talk)
         return talk.answers
