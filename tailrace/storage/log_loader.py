@@ -187,6 +187,11 @@ class LogLoader:
                     end_offset=end,
                 )
             next_offset = found
+        if segments and not self.was_clean_stop:
+            # The process may have been killed while it cut the log. What goes on from here must not meet the rest again
+            # after a loss of power.
+            segments[-1].sync()
+            self.context.disk.sync_directory(self.directory)
         return next_offset
 
     def _needs_recovery(self, segment: Segment, end: int | None) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.protocol.errors import ApiError
 from tailrace.storage.log import Log
 from tailrace.testing.faulty_disk import FaultyDisk
 from tests.storage.log_workshop import append, config, context, end_transaction, forget, open_log, read_all, values_of
@@ -54,6 +55,26 @@ def test_removed_segments_come_back_only_with_what_was_before_them(disk: FaultyD
     log.truncate_to(4)
     log = after_power_loss(log, disk, recovery_point=4)
     assert values_of(read_all(log)) == [b"old %d" % number for number in range(4)]
+
+
+def test_a_truncation_that_was_killed_is_finished_for_good(disk: FaultyDisk) -> None:
+    log = opened(disk)
+    for number in range(6):
+        append(log, b"old %d" % number)
+        if number == 3:
+            log.roll()
+    log.flusher.flush_now()
+    log.context.delete_later = lambda paths, _: [disk.unlink(path) for path in paths]
+    disk.fail("rename", nth=2)
+    with pytest.raises(ApiError):
+        log.truncate_to(2)
+    forget(log)
+    log = opened(disk, recovery_point=2)
+    assert log.log_end_offset == 4
+    append(log, b"new 4", b"new 5")
+    log.active.sync()
+    log = after_power_loss(log, disk, recovery_point=2)
+    assert values_of(read_all(log)) == [*(b"old %d" % number for number in range(4)), b"new 4", b"new 5"]
 
 
 def test_a_segment_that_reaches_into_the_next_one_is_set_aside(tmp_path: Path) -> None:
