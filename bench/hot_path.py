@@ -3,7 +3,8 @@
     python -m bench.hot_path [--profile produce|fetch] [--requests N]
 
 It prints microseconds a request for the shapes that matter: one record with acks=all, with an idempotent producer, a
-batch of a hundred, and a fetch in a session that finds one record. The rest of a request is the event loop's.
+batch of a hundred, and a fetch in a session that finds one record; and, through connections without sockets, a fetch
+that is parked together with the produce request that answers it. The rest of a request is the event loop's.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.loopback import NoTransport
+from tailrace.broker.connection import Connection, ConnectionSettings
+from tailrace.broker.connection_limits import RequestMemory
 from tailrace.broker.dispatch import Call, Dispatcher
+from tailrace.broker.metrics import ListenerMetrics
 from tailrace.clock import SystemClock
 from tailrace.protocol.codec import decode_message
 from tailrace.protocol.frame import encode_request
@@ -120,6 +125,48 @@ def fetching(dispatcher: Dispatcher, *, end_offset: int) -> Run:
     return run
 
 
+def answering_parked_fetches(parts: Parts, dispatcher: Dispatcher) -> Run:
+    """What a record costs from end to end: a consumer's fetch at the end of the log waits, and a record comes."""
+    log = parts.partition("bench").log
+    producer, consumer = connection_without_socket(dispatcher), connection_without_socket(dispatcher)
+    produced = whole_frame(produce_frame(records_of(1, 100), -1))
+
+    def run(count: int) -> None:
+        end_offset = log.log_end_offset
+        frames = [whole_frame(fetch_frame(end_offset + i, max_wait_ms=500)) for i in range(count)]
+        started = time.process_time()
+        for frame in frames:
+            receive(consumer, frame)
+            receive(producer, produced)
+        run.seconds = time.process_time() - started  # type: ignore[attr-defined]  # what was measured without the making
+        assert not consumer.is_busy, "a fetch was not answered"
+
+    return run
+
+
+def connection_without_socket(dispatcher: Dispatcher) -> Connection:
+    settings = ConnectionSettings(
+        dispatcher=dispatcher,
+        clock=SystemClock(),
+        memory=RequestMemory(-1),
+        metrics=ListenerMetrics(),
+        request_size_max=1 << 20,
+        pending_count_max=500,
+    )
+    connection = Connection(settings, CONNECTION, lambda _: None)
+    connection.connection_made(NoTransport())
+    return connection
+
+
+def receive(connection: Connection, frame: bytes) -> None:
+    connection.get_buffer(-1)[: len(frame)] = frame
+    connection.buffer_updated(len(frame))
+
+
+def whole_frame(frame: memoryview) -> bytes:
+    return len(frame).to_bytes(SIZE_BYTES, "big") + bytes(frame)
+
+
 def measure(name: str, run: Run, requests: int) -> None:
     run(requests // 10)
     best = float("inf")
@@ -148,6 +195,8 @@ async def bench(requests: int, profiled: str | None) -> None:
         fetch = fetching(dispatcher, end_offset=parts.partition("bench").log.log_end_offset)
         if profiled is None:
             measure("fetch, one record, in a session", fetch, requests)
+            parked = answering_parked_fetches(parts, dispatcher)
+            measure("a parked fetch and the produce that answers it", parked, requests)
         else:
             run = fetch if profiled == "fetch" else next(iter(runs.values()))
             profiler = cProfile.Profile()
