@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from tailrace.spark.options import includes_headers, parse_source_options
+from tailrace.spark.sink_options import parse_sink_options
 
 datasource: Any = import_module("pyspark.sql.datasource")
 
@@ -40,10 +41,25 @@ class TailraceDataSource(datasource.DataSource):  # pyright: ignore[reportUntype
         _check(schema, options.include_headers)
         return StreamReader(options, schema)
 
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        """Give the writer of a batch query."""
+        from tailrace.spark.sink import BatchWriter
+
+        return BatchWriter(parse_sink_options(self.options, _columns(schema), overwrites=overwrite))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
+        """Give the writer of a streaming query; the output mode `complete` is `overwrite` here."""
+        from tailrace.spark.sink import StreamWriter
+
+        return StreamWriter(parse_sink_options(self.options, _columns(schema), overwrites=False))
+
 
 def _check(schema: Any, include_headers: bool) -> None:
     """Refuse columns that there are not."""
     from tailrace.spark.columns import check_columns
 
-    columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    check_columns(columns, include_headers=include_headers)
+    check_columns(_columns(schema), include_headers=include_headers)
+
+
+def _columns(schema: Any) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]

@@ -1,0 +1,120 @@
+"""The source in a real Spark: batch and stream, limits, restarts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.topics import Topics
+
+pytestmark = pytest.mark.slow
+
+
+def values(frame: Any) -> list[str]:
+    return sorted(row["value"].decode() for row in frame.select("value").collect())
+
+
+class Stream:
+    """A streaming query with a checkpoint, which writes what it reads to files, each record once."""
+
+    def __init__(self, spark: Any, folder: Path, name: str = "tailrace") -> None:
+        self.spark, self.folder, self.name = spark, folder, name
+        self.checkpoint, self.output = str(folder / "checkpoint"), str(folder / "output")
+
+    def run(self, options: dict[str, str], **trigger: Any) -> list[dict[str, Any]]:
+        """Run until all that is there was read; give the progress of each batch."""
+        source = self.spark.readStream.format(self.name).options(**options).load()
+        query = source.writeStream.format("parquet").option("checkpointLocation", self.checkpoint)
+        query = query.option("path", self.output).trigger(**(trigger or {"availableNow": True})).start()
+        query.awaitTermination()
+        assert query.exception() is None
+        return [json.loads(progress.json) for progress in query.recentProgress]
+
+    def values(self) -> list[str]:
+        return values(self.spark.read.parquet(self.output))
+
+
+def test_a_batch_is_read_with_all_columns(spark: Any, topics: Topics) -> None:
+    topic = topics.create()
+    sent = [f"v{n:04}" for n in range(1000)]
+    topics.send(topic, sent, compression_type="zstd")
+    frame = spark.read.format("tailrace").options(**topics.options(topic, includeHeaders="true")).load()
+    assert frame.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers"]
+    rows = frame.orderBy("value").collect()
+    assert [row["value"].decode() for row in rows] == sent
+    assert rows[3]["headers"][0]["key"] == "n"
+    assert rows[4]["headers"] is None
+    assert rows[0]["topic"] == topic
+    pruned = spark.read.format("tailrace").schema("value binary").options(**topics.options(topic, minPartitions="5"))
+    assert values(pruned.load()) == sent
+    assert pruned.load().rdd.getNumPartitions() == 5
+    smaller = spark.read.format("tailrace").options(**topics.options(topic, maxRecordsPerPartition="100")).load()
+    assert smaller.count() == 1000
+    assert 10 <= smaller.rdd.getNumPartitions() <= 11
+
+
+def test_an_empty_topic_gives_no_rows(spark: Any, topics: Topics) -> None:
+    frame = spark.read.format("tailrace").options(**topics.options(topics.create())).load()
+    assert frame.count() == 0
+
+
+@pytest.mark.parametrize("options", [{"startingOffsets": "latest"}, {"format": "json"}, {"minPartitions": "0"}])
+def test_what_is_refused_fails_the_query(spark: Any, topics: Topics, options: dict[str, str]) -> None:
+    frame = spark.read.format("tailrace").options(**topics.options("flights", **options)).load()
+    with pytest.raises(Exception, match=r"latest for batch queries|is not supported|must be positive"):
+        frame.collect()
+
+
+def test_a_stream_goes_on_from_its_checkpoint_within_its_limits(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    topic = topics.create()
+    first, second = [f"a{n:03}" for n in range(500)], [f"b{n:03}" for n in range(300)]
+    topics.send(topic, first)
+    stream = Stream(spark, tmp_path)
+    options = topics.options(topic, startingOffsets="earliest", maxOffsetsPerTrigger="200")
+    progress = stream.run(options)
+    assert stream.values() == first
+    assert max(batch["numInputRows"] for batch in progress) <= 200
+    assert progress[-1]["sources"][0]["latestOffset"] is not None
+    topics.send(topic, second)
+    topics.admin(lambda admin: admin.create_partitions({topic: 3}))
+    topics.send(topic, ["c"], partition=2)
+    stream.run(options)
+    assert stream.values() == [*first, *second, "c"]
+    assert stream.run(options) == [] or stream.values() == [*first, *second, "c"]
+
+
+def test_a_stream_from_the_latest_offsets_keeps_its_place(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    topic = topics.create()
+    topics.send(topic, ["before"])
+    stream = Stream(spark, tmp_path)
+    stream.run(topics.options(topic))
+    topics.send(topic, ["after"])
+    stream.run(topics.options(topic))
+    assert stream.values() == ["after"]
+
+
+def test_a_trigger_that_asks_for_all_is_not_limited(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    topic = topics.create()
+    topics.send(topic, [f"v{n}" for n in range(90)])
+    stream = Stream(spark, tmp_path)
+    progress = stream.run(topics.options(topic, startingOffsets="earliest", maxOffsetsPerTrigger="10"), once=True)
+    assert [batch["numInputRows"] for batch in progress] == [90]
+    assert len(stream.values()) == 90
+
+
+def test_a_stream_whose_records_are_gone_fails_or_goes_on(spark: Any, topics: Topics, tmp_path: Path) -> None:
+    from tailrace.protocol.topic_partition import TopicPartition
+
+    topic = topics.create(1)
+    topics.send(topic, ["a", "b"])
+    stream = Stream(spark, tmp_path)
+    stream.run(topics.options(topic, startingOffsets="earliest"))
+    topics.send(topic, ["c", "d"], batch_size=1)
+    topics.admin(lambda admin: admin.delete_records(TopicPartition(topic, 0), 3))
+    with pytest.raises(Exception, match="failOnDataLoss"):
+        stream.run(topics.options(topic))
+    stream.run(topics.options(topic, failOnDataLoss="false"))
+    assert stream.values() == ["a", "b", "d"]
