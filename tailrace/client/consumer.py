@@ -16,6 +16,7 @@ import asyncio
 import itertools
 import logging
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar, Unpack, cast, overload
 
@@ -247,6 +248,15 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             while self._iterated:
                 yield cast("ConsumerRecord[K, V]", self._iterated.popleft())
             self._iterated.extend(await self.poll())
+
+    async def iterated(self) -> deque[ConsumerRecord[K, V]]:
+        """Give the queue from which iteration takes its records, after polling where it is empty.
+
+        What is left in it does not count as consumed. It is always the same one: seeking takes records out of it.
+        """
+        while not self._iterated:
+            self._iterated.extend(await self.poll())
+        return self._iterated
 
     def wakeup(self) -> None:
         """Have the task that polls, or the next one that does, get WokenUp. Any task of the loop may call this."""

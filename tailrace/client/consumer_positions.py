@@ -262,7 +262,9 @@ class ConsumerPositions:
         """Drop records of partitions that go on elsewhere, or go."""
         if self._iterated:
             gone = set(partitions)
-            self._iterated = deque(r for r in self._iterated if r.topic_partition not in gone)
+            kept = [record for record in self._iterated if record.topic_partition not in gone]
+            self._iterated.clear()
+            self._iterated.extend(kept)
 
     def _pause_ms(self) -> float:
         """Give the time until a partition that failed may be tried again."""

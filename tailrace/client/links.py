@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from tailrace.client.address import Address
 from tailrace.client.connection import Authenticate, Connection, ConnectionSettings
 from tailrace.client.deadline import JITTER
-from tailrace.client.errors import ClientError
+from tailrace.client.errors import ClientError, ConnectionLost
 from tailrace.client.stream import OpenStream, SocketOpener
 from tailrace.clock import Clock, TimerHandle
 from tailrace.settings.client_config import ClientConfig
@@ -95,7 +95,15 @@ class Links:
         link = self._link(address, lane)
         if link.connection is not None and link.connection.is_open:
             return link.connection
-        return await asyncio.shield(self._open(link))
+        opening = self._open(link)
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            # Closing gives up what is being opened. Who waits for it is not cancelled by that, but told.
+            task = asyncio.current_task()
+            if opening.cancelled() and not (task is not None and task.cancelling()):
+                raise ConnectionLost(f"the client was closed while it connected to {address}") from None
+            raise
 
     def least_loaded(self) -> Connection | None:
         """Give the open connection with the fewest requests in flight, of those that share the brokers' main lane."""

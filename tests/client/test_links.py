@@ -85,3 +85,19 @@ async def test_bootstrap_addresses_are_tried_again_unless_told_not_to(strategy: 
         with pytest.raises(NoBrokerAvailable):
             await drive(clock, cluster.any_connection())
     await cluster.close()
+
+
+async def test_who_waits_for_a_connection_is_told_that_the_client_was_closed_and_not_cancelled() -> None:
+    scripted, clock = ScriptedCluster(), VirtualClock()
+    scripted.scripts[ApiKey.API_VERSIONS] = lambda request: None
+    cluster = make_cluster(scripted, clock)
+    waiting = asyncio.ensure_future(cluster.any_connection())
+    cancelled = asyncio.ensure_future(cluster.any_connection())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.sleep(0)
+    await cluster.close()
+    with pytest.raises(NoBrokerAvailable, match="the client was closed while it connected to broker0:9092"):
+        await waiting
+    assert cancelled.cancelled()
