@@ -26,7 +26,8 @@ from tailrace.protocol.buffers import Buffer
 from tailrace.storage.disk import Disk, DiskError, DiskFile
 
 PAGE_BYTES = 4096
-_FILE_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".deleted", ".tmp")
+_SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_FILE_SUFFIXES = (*_SEGMENT_SUFFIXES, ".deleted", ".cleaned", ".swap", ".tmp", "-checkpoint")
 """Names that no directory has: there is nothing below them to look for."""
 T = TypeVar("T")
 

@@ -129,9 +129,14 @@ class CompactedSimulation(LogSimulation):
 
     def settle(self) -> None:
         super().settle()
-        last = self.model.last_batches()
-        # Of a batch that lost records nobody has the bytes any more to send them again.
-        self.last_sent = {producer: sent for producer, sent in self.last_sent.items() if is_as_sent(last[producer])}
+        last, known = self.model.last_batches(), self.log.producer_state.active_producers
+        # Of a batch that lost records nobody has the bytes any more to send them again. And where the end was cut, the
+        # last batch that is left may have gone earlier, when it was not the last: a snapshot knows of it still.
+        self.last_sent = {
+            producer: sent
+            for producer, sent in self.last_sent.items()
+            if is_as_sent(last[producer]) and not (producer in known and known[producer].last_offset > sent[2])
+        }
 
     def check_aborted(self, offset: int, upper: int) -> None:
         """Of an aborted transaction without records the index may know or not."""
