@@ -12,6 +12,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+BULK_RECORDS = 20_000
+"""How many records are given at a time to who takes many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -76,6 +79,45 @@ def tailrace_send(task: Task) -> Cost:
                 delivery = await producer.send(task.topic, b"%010d" % number + filler)
             await producer.flush()
             delivery.result()
+
+        return send
+
+    return _tailrace(task, make_send)
+
+
+def tailrace_send_batch(task: Task) -> Cost:
+    filler = b"x" * (task.value_bytes - 10)
+
+    def make_send(producer: Any) -> Send:
+        async def send(count: int) -> None:
+            deliveries = []
+            for first in range(0, count, BULK_RECORDS):
+                numbers = range(first, min(first + BULK_RECORDS, count))
+                values = [b"%010d" % number + filler for number in numbers]
+                deliveries.append(await producer.send_batch(task.topic, values))
+            for delivery in deliveries:
+                await delivery
+
+        return send
+
+    return _tailrace(task, make_send)
+
+
+def tailrace_send_arrow(task: Task) -> Cost:
+    """The table is there before: who has columns did not make them for this."""
+    import pyarrow
+
+    filler = b"x" * (task.value_bytes - 10)
+    table = pyarrow.table({"value": [b"%010d" % number + filler for number in range(task.count)]})
+
+    def make_send(producer: Any) -> Send:
+        async def send(count: int) -> None:
+            deliveries = []
+            for first in range(0, count, BULK_RECORDS):
+                rows = table.slice(first, min(BULK_RECORDS, count - first))
+                deliveries.append(await producer.send_arrow(task.topic, rows))
+            for delivery in deliveries:
+                await delivery
 
         return send
 
@@ -171,4 +213,6 @@ PRODUCERS: dict[str, Callable[[Task], Cost]] = {
     "aiokafka": aiokafka_send,
     "kafka-python": kafka_python_send,
     "tailrace send": tailrace_send,
+    "tailrace send_batch": tailrace_send_batch,
+    "tailrace send_arrow": tailrace_send_arrow,
 }

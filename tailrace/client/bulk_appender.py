@@ -8,7 +8,7 @@ error says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from tailrace.client.accumulator import Accumulator, PartitionQueue, TopicQueues
@@ -57,7 +57,8 @@ class BulkAppender:
             self._check_sizes(bulk)
         queues = await self._appender.topic(topic, self._config.max_block_ms)
         taken: list[Range] = []
-        left = list(reversed([bulk for bulk in bulks if len(bulk)]))
+        left = [window for bulk in bulks for window in self._windows(queues, bulk, partition)]
+        left.reverse()
         try:
             while left:
                 await self._take_window(queues, left, partition, taken)
@@ -68,18 +69,21 @@ class BulkAppender:
             raise BulkInterrupted(f"{len(rows)} records were not taken: {error}", BulkDelivery(taken), rows) from error
         return BulkDelivery(taken)
 
+    def _windows(self, queues: TopicQueues, bulk: BulkRecords, partition: int | None) -> Iterator[BulkRecords]:
+        """Divide what has to be grouped, which copies it: a window has about a batch for each partition."""
+        if partition is not None or not (bulk.has_keys or self._partitioner):
+            if len(bulk):
+                yield bulk
+            return
+        bytes_max = max(self._bytes_max, min(self._bytes_max * queues.partitions_count, self._memory.total_bytes // 2))
+        for start, end, _ in bulk.split(bytes_max):
+            yield bulk.slice(start, end)
+
     async def _take_window(
         self, queues: TopicQueues, left: list[BulkRecords], partition: int | None, taken: list[Range]
     ) -> None:
-        """Take the first window of the last of `left`; what is not taken of it is put back there."""
-        bulk = left.pop()
-        window_bytes = max(
-            self._bytes_max, min(self._bytes_max * queues.partitions_count, self._memory.total_bytes // 2)
-        )
-        _, end, _ = next(bulk.split(window_bytes))
-        if end < len(bulk):
-            left.append(bulk.slice(end, len(bulk)))
-        groups = list(self._groups(queues, bulk.slice(0, end), partition))
+        """Take the last of `left`; what is not taken of it is put back there."""
+        groups = list(self._groups(queues, left.pop(), partition))
         for index, (number, group) in enumerate(groups):
             start = 0
             try:

@@ -34,6 +34,11 @@ class BulkRecords(Protocol):
         """Where each record was in what the caller gave."""
         ...
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether they say where they go, by keys or by partitions."""
+        ...
+
     def __len__(self) -> int: ...
 
     def largest(self) -> tuple[int, int]:
@@ -68,6 +73,11 @@ class RecordRows:
     headers: Sequence[Sequence[RecordHeader]] | None
     timestamps: Sequence[int]
     rows: Sequence[int]
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether they say where they go."""
+        return self.keys is not None
 
     def __len__(self) -> int:
         return len(self.values)

@@ -240,7 +240,7 @@ class Producer(Generic[K, V]):
         interceptors see nothing of it. TypeError and ValueError say which column is wrong; ImportError that pyarrow and
         numpy are not there: `pip install tailrace[arrow]`.
         """
-        from tailrace.client.arrow_writer import read_columns
+        from tailrace.client.arrow_columns import read_columns
 
         return await self._bulk_appender.append(topic, read_columns(data, self._time_ms()), partition)
 

@@ -56,7 +56,7 @@ class Builder(Protocol):
         producer_epoch: int = NO_PRODUCER_EPOCH,
         base_sequence: int = NO_SEQUENCE,
         is_transactional: bool = False,
-    ) -> bytearray:
+    ) -> bytearray | memoryview:
         """Give the batch; the builder is spent."""
         ...
 
@@ -98,7 +98,7 @@ class ProducerBatch:
         self.created_at = created_at
         self.reserved_bytes = reserved_bytes
         self.builder: Builder | None = builder
-        self.data: bytearray | None = None
+        self.data: bytearray | memoryview | None = None
         self.records_count = 0
         """How many records it has, once it is closed."""
         self.attempts_count = 0

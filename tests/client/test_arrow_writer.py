@@ -17,7 +17,7 @@ from tailrace.protocol.records.record import Record
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
-from tailrace.client.arrow_writer import RecordColumns, read_columns  # noqa: E402 - it needs pyarrow
+from tailrace.client.arrow_columns import RecordColumns, read_columns  # noqa: E402 - it needs pyarrow
 from tailrace.client.murmur2_columns import hash_keys  # noqa: E402 - the same
 
 NOW_MS = 1_700_000_000_000
