@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 
-.PHONY: demo test test-slow check format bench docs transcripts wheel clean
+.PHONY: demo test test-slow test-spark check format bench docs transcripts wheel clean
 
 demo: $(READY)
 	$(BIN)/python demo/flights.py
@@ -15,6 +15,10 @@ test: check
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow -n 2 --dist loadgroup --timeout 900 --tb short
+
+test-spark: $(READY)
+	$(BIN)/pip install --quiet --editable '.[test,spark]'
+	$(BIN)/pytest tests/spark --timeout 900 --tb short
 
 check: $(READY)
 	$(BIN)/ruff format --check .

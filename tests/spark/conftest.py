@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace.testing.broker_process import BrokerProcess
+from tests.spark import official_connector
 from tests.spark.topics import Topics
 
 
@@ -22,15 +23,25 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """A session with two workers."""
+    """A session with two workers, and with Spark's own Kafka connector where its jars can be had."""
     pytest.importorskip("pyspark", minversion="4.2", reason="pyspark is not installed")
     from tailrace.spark import session
     from tailrace.spark.java import NoJava
 
+    jars = ",".join(str(jar) for jar in official_connector.jars())
     config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+    config |= {"spark.jars": jars} if jars else {}
     try:
         made = session("tests", master="local[2]", config=config)
     except NoJava as error:
         pytest.skip(str(error))
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def official(spark: Any) -> str:
+    """The name of Spark's own connector; the test is skipped where its jars are not there."""
+    if not official_connector.jars():
+        pytest.skip("the jars of Spark's Kafka connector cannot be fetched: Maven is not installed, or has no network")
+    return "kafka"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.spark.topics import Topics
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
 
 def read(spark: Any, topics: Topics, topic: str) -> list[Any]:
