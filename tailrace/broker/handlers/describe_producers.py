@@ -8,6 +8,7 @@ from __future__ import annotations
 from tailrace.broker.authorizer import AclOperation, ResourceType
 from tailrace.broker.broker import Broker
 from tailrace.broker.request import Answer, Request
+from tailrace.broker.topic_names import is_valid_topic_name
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.describe_producers import (
@@ -46,6 +47,8 @@ def _answer_topic(broker: Broker, request: Request[DescribeProducersRequest], to
     name = topic.name
     if not broker.authorizer.authorize(request.connection, AclOperation.READ, ResourceType.TOPIC, name):
         code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
+    elif not is_valid_topic_name(name):
+        code, message = ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name!r} is no name of a topic."
     elif broker.metadata.topic(name) is None:
         code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
     else:

@@ -208,7 +208,8 @@ def quorum_and_directories(talk: Conversation) -> None:
             ]
             talk.answers[f"DescribeQuorum v{version} {title}"] = normal(quorum(talk, version, asked))
     directory = talk.quietly("DescribeLogDirs", 4, topics=[])["results"][0]["logDir"]
-    asked = [{"name": "plain", "partitions": [0, 9]}, {"name": "no-such-topic", "partitions": [0]}]
+    names = {"plain": [0, 9], "no-such-topic": [0], "bad/name": [0], "": [0]}
+    asked = [{"name": name, "partitions": numbers} for name, numbers in names.items()]
     for version in versions_of("AlterReplicaLogDirs"):
         for title, path in {
             "to where it is": directory,

@@ -110,5 +110,6 @@ def list_and_describe(talk: Conversation) -> None:
     for version in versions_of("DescribeTransactions"):
         talk.ask("DescribeTransactions", version, "unknown", transactionalIds=["stranger", ""])
     for version in versions_of("DescribeProducers"):
-        topics = [{"name": PLAIN, "partitionIndexes": [0, 1, 9]}, {"name": "missing", "partitionIndexes": [0]}]
+        asked = {PLAIN: [0, 1, 9], "missing": [0], "bad/name": [0], "": [0]}
+        topics = [{"name": name, "partitionIndexes": numbers} for name, numbers in asked.items()]
         talk.ask("DescribeProducers", version, topics=topics)
