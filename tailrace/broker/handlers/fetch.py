@@ -11,7 +11,7 @@ sessions as a whole. The records of the answer are views of the mapped segments.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 
 from tailrace.broker.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from tailrace.broker.broker import Broker
@@ -99,24 +99,33 @@ def _params(broker: Broker, body: FetchRequest, version: int) -> FetchParams:
     else:
         replica_id = body.replica_id
         replica_epoch = -1
+    limits = (body.max_wait_ms, body.min_bytes, body.max_bytes, broker.config.fetch_max_bytes)
+    # Consumers that may name a rack may read from a follower (KIP-392), and debugging clients anyway.
+    leader_only = replica_id >= 0 or (replica_id == CONSUMER_REPLICA_ID and version < RACK_VERSION_FIRST)
+    return _params_of(replica_id, replica_epoch, body.isolation_level, leader_only, *limits)
+
+
+@lru_cache(maxsize=256)
+def _params_of(
+    replica_id: int,
+    replica_epoch: int,
+    isolation_level: int,
+    leader_only: bool,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    max_bytes_of_broker: int,
+) -> FetchParams:
+    """Make the parameters, which nobody changes: a client asks the same again and again, and others ask it too."""
     if replica_id != CONSUMER_REPLICA_ID:
         isolation = LOG_END  # a follower, or a debugging client (-2)
-    elif body.isolation_level == READ_COMMITTED:
+    elif isolation_level == READ_COMMITTED:
         isolation = TXN_COMMITTED
     else:
         isolation = HIGH_WATERMARK
-    max_bytes = broker.config.fetch_max_bytes
-    if body.max_bytes < max_bytes:
-        max_bytes = body.max_bytes
+    max_bytes = min(max_bytes, max_bytes_of_broker)
     return FetchParams(
-        replica_id,
-        replica_epoch,
-        body.max_wait_ms,
-        body.min_bytes if body.min_bytes < max_bytes else max_bytes,
-        max_bytes,
-        isolation,
-        # Consumers that may name a rack may read from a follower (KIP-392), and debugging clients anyway.
-        replica_id >= 0 or (replica_id == CONSUMER_REPLICA_ID and version < RACK_VERSION_FIRST),
+        replica_id, replica_epoch, max_wait_ms, min(min_bytes, max_bytes), max_bytes, isolation, leader_only
     )
 
 
