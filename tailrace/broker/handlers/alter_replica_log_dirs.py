@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from tailrace.broker.authorizer import CLUSTER_NAME, AclOperation, ResourceType
 from tailrace.broker.broker import Broker
 from tailrace.broker.request import Answer, Request
-from tailrace.broker.topic_names import is_valid_topic_name
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.alter_replica_log_dirs import (
@@ -50,8 +49,6 @@ def _wishes(body: AlterReplicaLogDirsRequest) -> list[tuple[TopicPartition, str]
 
 
 def _outcome(broker: Broker, topic_partition: TopicPartition, path: str) -> ErrorCode:
-    if not is_valid_topic_name(topic_partition.topic):
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
     manager = broker.log_manager
     # As text: Kafka finds a directory only under the name that DescribeLogDirs gives it.
     directory = next((known for known in manager.directories if str(known.path.absolute()) == path), None)
