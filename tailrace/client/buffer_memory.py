@@ -30,6 +30,11 @@ class BufferMemory:
         """Whether somebody waits for memory: then batches are sent without lingering."""
         return bool(self._waiting)
 
+    @property
+    def waiters_count(self) -> int:
+        """How many wait for memory."""
+        return len(self._waiting)
+
     def try_reserve(self, size: int) -> bool:
         """Take memory that is there, unless others wait for it already."""
         if self._waiting or size > self.available_bytes:

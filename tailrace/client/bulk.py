@@ -8,10 +8,11 @@ given before and after. How the batches are made is `bulk_appender`'s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tailrace.client.delivery import Delivery
 from tailrace.client.errors import ClientError
 from tailrace.client.producer_batch import ProducerBatch
 
@@ -109,6 +110,20 @@ class BulkDelivery:
     def _places(self) -> Iterator[Range]:
         for batch, first, count in self._ranges:
             yield from _leaves(batch, first, count)
+
+
+async def send_one_by_one(send: Callable[[int], Awaitable[Delivery]], count: int) -> BulkDelivery:
+    """Send a bulk as single records, by their places: past interceptors, which look at each."""
+    ranges: list[Range] = []
+    for place in range(count):
+        try:
+            ranges.append((await send(place)).range())
+        except ClientError as error:
+            if not ranges:
+                raise
+            left = list(range(place, count))
+            raise BulkInterrupted(f"{len(left)} records were not taken: {error}", BulkDelivery(ranges), left) from error
+    return BulkDelivery(ranges)
 
 
 def _leaves(batch: ProducerBatch, first: int, count: int) -> Iterator[Range]:

@@ -15,14 +15,13 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from tailrace.client.accumulator import Accumulator, TopicQueues
 from tailrace.client.appender import RecordAppender
 from tailrace.client.buffer_memory import BufferMemory
-from tailrace.client.bulk import BulkDelivery, BulkInterrupted, Range
+from tailrace.client.bulk import BulkDelivery, send_one_by_one
 from tailrace.client.bulk_appender import BulkAppender
-from tailrace.client.bulk_rows import RecordRows
 from tailrace.client.cluster import Cluster
 from tailrace.client.deadline import within
 from tailrace.client.delivery import Delivery, RecordMetadata
@@ -50,6 +49,9 @@ from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.client.producer import ProducerOptions
 from tailrace.settings.client_config import ProducerConfig
 
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
+
 __all__ = ["Delivery", "Producer", "ProducerConfig", "RecordMetadata"]
 
 K = TypeVar("K")
@@ -65,7 +67,8 @@ class Producer(Generic[K, V]):
     """Writes records to a cluster: the one at `bootstrap_servers`, or one that is connected to already.
 
     Options have Kafka's names with `_` for `.`, and Kafka's defaults; times are milliseconds, sizes bytes. Without
-    serializers keys and values are bytes. A producer belongs to one event loop.
+    serializers keys and values are bytes. A producer belongs to one event loop. `metrics` is a registry of
+    prometheus-client, if it is to count (`producer_metrics`).
     """
 
     @overload
@@ -76,6 +79,7 @@ class Producer(Generic[K, V]):
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         cluster: Cluster | None = None,
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -88,6 +92,7 @@ class Producer(Generic[K, V]):
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         cluster: Cluster | None = None,
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -100,6 +105,7 @@ class Producer(Generic[K, V]):
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         cluster: Cluster | None = None,
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -113,6 +119,7 @@ class Producer(Generic[K, V]):
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         cluster: Cluster | None = None,
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -125,6 +132,7 @@ class Producer(Generic[K, V]):
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
         cluster: Cluster | None = None,
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         self.config = config = _merge(config, options)
@@ -153,6 +161,7 @@ class Producer(Generic[K, V]):
         """Why no records will ever be taken again."""
         self._is_closed = False
         self._appender.transactions = self._transactions
+        self._forget_metrics = self._count_in(metrics) if metrics is not None else None
         self._look_at_state()
 
     async def __aenter__(self) -> Producer[K, V]:
@@ -230,7 +239,15 @@ class Producer(Generic[K, V]):
         rows = self._bytes.rows(topic, values, keys, headers, timestamp_ms, now_ms=self._time_ms())
         if self._interceptors is None:
             return await self._bulk_appender.append(topic, [rows], partition)
-        return await self._send_one_by_one(topic, values, rows, keys, partition)
+
+        async def send(place: int) -> Delivery:
+            key, own = keys[place] if keys else None, headers[place] if headers else ()
+            timestamp = rows.timestamps[place]
+            return await self.send(
+                topic, values[place], key=key, headers=own, partition=partition, timestamp_ms=timestamp
+            )
+
+        return await send_one_by_one(send, len(values))
 
     async def send_arrow(self, topic: str, data: Any, *, partition: int | None = None) -> BulkDelivery:
         """Put the rows of a pyarrow RecordBatch or Table into batches, as `send_batch` does, without objects for them.
@@ -330,6 +347,8 @@ class Producer(Generic[K, V]):
 
     async def _stop(self) -> None:
         self._cluster.listeners.remove(self._sender.wake)
+        if self._forget_metrics is not None:
+            self._forget_metrics()
         self._accumulator.memory.close()
         self._sender.close()
         if self._identity is not None:
@@ -359,33 +378,6 @@ class Producer(Generic[K, V]):
         key, value = self._bytes.key(record.key, record.topic), self._bytes.value(record.value, record.topic)
         timestamp = self._time_ms() if record.timestamp_ms is None else record.timestamp_ms
         return await self._appender.append(record.topic, value, key, record.headers, record.partition, timestamp)
-
-    async def _send_one_by_one(
-        self,
-        topic: str,
-        values: Sequence[V | None],
-        rows: RecordRows,
-        keys: Sequence[K | None] | None,
-        partition: int | None,
-    ) -> BulkDelivery:
-        """Send a bulk past interceptors, which look at each record."""
-        ranges: list[Range] = []
-        for place, value in enumerate(values):
-            key, headers = keys[place] if keys else None, rows.headers[place] if rows.headers else ()
-            try:
-                delivery = await self.send(
-                    topic, value, key=key, headers=headers, partition=partition, timestamp_ms=rows.timestamps[place]
-                )
-            except ClientError as error:
-                if not ranges:
-                    raise
-                left = list(range(place, len(values)))
-                raise BulkInterrupted(
-                    f"{len(left)} records were not taken: {error}", BulkDelivery(ranges), left
-                ) from error
-            ranges.append(delivery.range())
-        self._sender.wake()
-        return BulkDelivery(ranges)
 
     def _tell_interceptors(self, delivery: Delivery) -> None:
         error = delivery.exception()
@@ -417,6 +409,19 @@ class Producer(Generic[K, V]):
             needs_id=self._ask_for_id,
             failed=self._fail,
         )
+
+    def _count_in(self, registry: CollectorRegistry) -> Callable[[], None]:
+        """Count, and have the registry ask for it; give what ends that."""
+        from tailrace.client.metric_collector import collector_in
+        from tailrace.client.producer_metrics import ProducerMetrics
+
+        counts = ProducerMetrics(self._cluster.client_id, self._accumulator.memory)
+        self._sender.count_in(counts)
+        if self._transactions is not None:
+            counts.transactions = self._transactions.ended_counts
+        collector = collector_in(registry, "producer", ProducerMetrics.tell)
+        collector.add(counts)
+        return lambda: collector.remove(counts)
 
     def _transactional(self) -> Transactions:
         if self._transactions is None:

@@ -13,7 +13,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tailrace.client.accumulator import TIMER_MARGIN_S, Accumulator, PartitionQueue
 from tailrace.client.cluster import Cluster
@@ -38,6 +38,9 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.produce import PartitionProduceResponse, ProduceResponse
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.client_config import ProducerConfig
+
+if TYPE_CHECKING:
+    from tailrace.client.producer_metrics import ProducerMetrics
 
 _DOUBLINGS_MAX: Final = 20
 
@@ -97,6 +100,12 @@ class Sender:
         self._timer: TimerHandle | None = None
         self._timer_at = 0.0
         self._writes: set[asyncio.Task[None]] = set()
+        self._metrics: ProducerMetrics | None = None
+
+    def count_in(self, metrics: ProducerMetrics) -> None:
+        """Count from now on what is sent and answered."""
+        self._metrics = metrics
+        metrics.in_flight = self._requests_count
 
     def wake(self) -> None:
         """Have a look soon at what can be sent."""
@@ -206,6 +215,8 @@ class Sender:
         batch.attempts_count += 1
         queue.on_wire_count += 1
         self._on_wire[batch] = None
+        if self._metrics is not None:
+            self._metrics.sent(batch, self._clock.monotonic())
         return batch
 
     def _send(self, node_id: int, connection: Connection, sent: Sequence[Sent]) -> None:
@@ -233,6 +244,8 @@ class Sender:
                 self._settle(batch, None, error)
             return
         answer.add_done_callback(partial(self._answered, node_id, sent))
+        if self._metrics is not None:
+            answer.add_done_callback(partial(self._observe, self._metrics, node_id, self._clock.monotonic()))
 
     def _written(self, node_id: int, sent: Sequence[Sent], task: asyncio.Task[None]) -> None:
         """With acks=0, what is written counts as delivered."""
@@ -267,6 +280,12 @@ class Sender:
                     self._succeed(batch, -1 if found.error_code else found.base_offset, found.log_append_time_ms)
         self.wake()
 
+    def _observe(
+        self, metrics: ProducerMetrics, node_id: int, sent_at: float, answer: asyncio.Future[ProduceResponse]
+    ) -> None:
+        if not answer.cancelled() and answer.exception() is None:
+            metrics.request_seconds[node_id].observe(self._clock.monotonic() - sent_at)
+
     def _refused(
         self,
         batch: ProducerBatch,
@@ -297,6 +316,8 @@ class Sender:
             self._sequences.acknowledged(batch, base_offset)
         if not batch.is_settled:
             self._accumulator.settle(batch)
+            if self._metrics is not None:
+                self._metrics.written(batch)
             batch.succeed(base_offset, log_append_time_ms)
 
     def _settle(
@@ -361,6 +382,8 @@ class Sender:
         if not batch.waiters and not isinstance(error, ClientClosed):
             _log.error("%s: records for %s were not written: %s", self._cluster.client_id, batch.topic_partition, error)
         self._accumulator.settle(batch)
+        if self._metrics is not None:
+            self._metrics.given_up(batch)
         batch.fail(error, record_errors)
         if self._gate is not None:
             self._gate.batch_failed(error)

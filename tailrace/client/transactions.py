@@ -75,6 +75,7 @@ class Transactions:
         self._work_name = ""
         self._spoilt: asyncio.Future[None] | None = None
         self._commits_count = 0
+        self.ended_counts = {"committed": 0, "aborted": 0}
 
     async def init(self) -> None:
         """Get an id, and have the transaction ended that an earlier producer of this name left open."""
@@ -224,6 +225,7 @@ class Transactions:
             raise self._fail(meaning) from error
         self._has_begun = self._needs_epoch = self._sequences.lost_sequences = False
         self._partitions.clear()
+        self.ended_counts["committed" if is_commit else "aborted"] += 1
         self.state.go(State.READY)
         self._changed()
 
