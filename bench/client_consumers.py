@@ -45,136 +45,128 @@ def _run(main: Callable[[], Awaitable[Cost]]) -> Cost:
         return runner.run(main())  # type: ignore[arg-type]
 
 
-def _cost(count: int, cpu: float, wall: float) -> Cost:
-    return Cost((time.process_time() - cpu) / count * 1e6, count / (time.perf_counter() - wall))
+def _measure(task: Task, read: Callable[[int], Awaitable[int]]) -> Cost:
+    """Read with a consumer of its own once to warm up, then with another one from its making to its end.
 
+    A client that fetches ahead would else have done part of the work before the measurement begins.
+    """
 
-class _Meter:
-    """Counts records and bytes, and begins to measure behind the warm-up."""
+    async def main() -> Cost:
+        await read(task.warm_up)
+        cpu, wall = time.process_time(), time.perf_counter()
+        size = await read(task.count)
+        cost = Cost((time.process_time() - cpu) / task.count * 1e6, task.count / (time.perf_counter() - wall))
+        assert size >= task.count * task.value_bytes, "values are missing or cut off"
+        return cost
 
-    def __init__(self, task: Task) -> None:
-        self._task = task
-        self._counted = self._warm = self._size = 0
-        self._cpu = self._wall = 0.0
-
-    def add(self, count: int, size: int) -> bool:
-        """Take notice of what was read; say whether there is more to read."""
-        self._counted += count
-        self._size += size
-        if not self._warm and self._counted >= self._task.warm_up:
-            self._warm, self._cpu, self._wall = self._counted, time.process_time(), time.perf_counter()
-        return self._counted < self._task.warm_up + self._task.count
-
-    def cost(self) -> Cost:
-        """Say what it cost, having looked whether everything was there."""
-        assert self._size == self._counted * self._task.value_bytes, "values are missing or cut off"
-        return _cost(self._counted - self._warm, self._cpu, self._wall)
+    return _run(main)
 
 
 def tailrace_poll(task: Task) -> Cost:
     from tailrace.client import Consumer, TopicPartition
 
-    async def main() -> Cost:
-        meter = _Meter(task)
+    async def read(count: int) -> int:
+        size = 0
         async with Consumer(bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition(task.topic, 0)])
-            is_going_on = True
-            while is_going_on:
+            while count > 0:
                 records = await consumer.poll(10_000)
                 assert records, "nothing came for ten seconds"
-                size = 0
                 for record in records:
                     size += len(record.value or b"")
-                is_going_on = meter.add(len(records), size)
-            return meter.cost()
+                count -= len(records)
+        return size
 
-    return _run(main)
+    return _measure(task, read)
 
 
-def tailrace_poll_arrow(task: Task) -> Cost:
+def _tailrace_arrow(task: Task, **options: Any) -> Cost:
     import pyarrow.compute as pc
 
     from tailrace.client import Consumer, TopicPartition
 
-    async def main() -> Cost:
-        meter = _Meter(task)
-        async with Consumer(bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+    async def read(count: int) -> int:
+        size = 0
+        async with Consumer(
+            bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest", **options
+        ) as consumer:
             consumer.assign([TopicPartition(task.topic, 0)])
-            is_going_on = True
-            while is_going_on:
+            while count > 0:
                 batch = await consumer.poll_arrow(10_000)
                 assert batch.num_rows, "nothing came for ten seconds"
                 lengths: Any = pc.binary_length(batch.column("value"))  # type: ignore[attr-defined]
-                is_going_on = meter.add(batch.num_rows, pc.sum(lengths).as_py())  # type: ignore[attr-defined]
-            return meter.cost()
+                size += pc.sum(lengths).as_py()  # type: ignore[attr-defined]
+                count -= batch.num_rows
+        return size
 
-    return _run(main)
+    return _measure(task, read)
+
+
+def tailrace_poll_arrow(task: Task) -> Cost:
+    return _tailrace_arrow(task)
+
+
+def tailrace_poll_arrow_8_mb(task: Task) -> Cost:
+    return _tailrace_arrow(task, max_partition_fetch_bytes=8 * 1024 * 1024)
 
 
 def confluent_consume(task: Task) -> Cost:
-    meter = _Meter(task)
-    settings = {"bootstrap.servers": task.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
-    consumer = confluent_kafka.Consumer(settings)
-    consumer.assign([confluent_kafka.TopicPartition(task.topic, 0, confluent_kafka.OFFSET_BEGINNING)])
-    is_going_on = True
-    while is_going_on:
-        messages = consumer.consume(500, 10)
-        assert messages, "nothing came for ten seconds"
+    async def read(count: int) -> int:
         size = 0
-        for message in messages:
-            size += len(message.value() or b"")
-        is_going_on = meter.add(len(messages), size)
-    cost = meter.cost()
-    consumer.close()
-    return cost
+        settings = {"bootstrap.servers": task.bootstrap_servers, "group.id": "bench", "enable.auto.commit": False}
+        consumer = confluent_kafka.Consumer(settings)
+        consumer.assign([confluent_kafka.TopicPartition(task.topic, 0, confluent_kafka.OFFSET_BEGINNING)])
+        while count > 0:
+            messages = consumer.consume(500, 10)
+            assert messages, "nothing came for ten seconds"
+            for message in messages:
+                size += len(message.value() or b"")
+            count -= len(messages)
+        consumer.close()
+        return size
+
+    return _measure(task, read)
 
 
 def aiokafka_getmany(task: Task) -> Cost:
     import aiokafka
 
-    async def main() -> Cost:
-        meter = _Meter(task)
+    async def read(count: int) -> int:
+        size = 0
         consumer = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest", enable_auto_commit=False
         )
         consumer.assign([aiokafka.TopicPartition(task.topic, 0)])
         await consumer.start()
-        try:
-            is_going_on = True
-            while is_going_on:
-                answered = await consumer.getmany(timeout_ms=10_000, max_records=500)
-                size = count = 0
-                for records in answered.values():
-                    for record in records:
-                        size += len(record.value or b"")
-                    count += len(records)
-                is_going_on = meter.add(count, size)
-            return meter.cost()
-        finally:
-            await consumer.stop()
+        while count > 0:
+            for records in (await consumer.getmany(timeout_ms=10_000, max_records=500)).values():
+                for record in records:
+                    size += len(record.value or b"")
+                count -= len(records)
+        await consumer.stop()
+        return size
 
-    return _run(main)
+    return _measure(task, read)
 
 
 def kafka_python_poll(task: Task) -> Cost:
     import kafka
 
-    meter = _Meter(task)
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest", enable_auto_commit=False
-    )
-    consumer.assign([kafka.TopicPartition(task.topic, 0)])
-    is_going_on = True
-    while is_going_on:
-        size = count = 0
-        for records in consumer.poll(10_000, max_records=500).values():
-            for record in records:
-                size += len(record.value or b"")
-            count += len(records)
-        is_going_on = meter.add(count, size)
-    cost = meter.cost()
-    consumer.close()
-    return cost
+    async def read(count: int) -> int:
+        size = 0
+        consumer = kafka.KafkaConsumer(
+            bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest", enable_auto_commit=False
+        )
+        consumer.assign([kafka.TopicPartition(task.topic, 0)])
+        while count > 0:
+            for records in consumer.poll(10_000, max_records=500).values():
+                for record in records:
+                    size += len(record.value or b"")
+                count -= len(records)
+        consumer.close()
+        return size
+
+    return _measure(task, read)
 
 
 CONSUMERS: dict[str, Callable[[Task], Cost]] = {
@@ -183,6 +175,7 @@ CONSUMERS: dict[str, Callable[[Task], Cost]] = {
     "kafka-python": kafka_python_poll,
     "tailrace poll": tailrace_poll,
     "tailrace poll_arrow": tailrace_poll_arrow,
+    "poll_arrow, 8 MB fetches": tailrace_poll_arrow_8_mb,
 }
 
 REQUIRED = [

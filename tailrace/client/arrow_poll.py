@@ -19,12 +19,10 @@ def take_arrow(fetcher: Fetcher, completed: Sequence[CompletedFetch]) -> Any:
         try:
             batch = arrow_batch(fetch.state.topic_partition, fetch.walk(), fetch.position)
         except (ApiError, ClientError):
-            for unread in completed[index:]:
-                fetcher.give_back(unread)
+            fetcher.give_back(completed[index:])
             if not batches:
                 raise
             break
-        fetcher.finished(fetch)
         if batch.num_rows:
             batches.append(batch)
     if not batches:

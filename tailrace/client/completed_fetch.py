@@ -21,7 +21,7 @@ from tailrace.protocol.messages.fetch import PartitionData
 
 AnyRecord = ConsumerRecord[Any, Any]
 
-_CHUNK_BYTES: Final = 256 * 1024
+_CHUNK_BYTES: Final = 1024 * 1024
 """So many bytes of batches are decoded at a time, and decompressed, which may make them many times as large."""
 
 _make_record: Callable[[Iterable[object]], AnyRecord] = partial(cast("Any", tuple).__new__, ConsumerRecord)
@@ -78,6 +78,12 @@ class CompletedFetch:
         return max(self.fetch_offset, self.walk().next_offset)
 
     @property
+    def last_epoch(self) -> int:
+        """The leader epoch of the last batch that readers see; -1 where there is none."""
+        batches = self.walk().batches
+        return batches[-1][1].partition_leader_epoch if batches else -1
+
+    @property
     def is_drained(self) -> bool:
         """Whether nothing is left to be handed out."""
         return self._walked is not None and not self._chunks and self._rows is None
@@ -102,14 +108,6 @@ class CompletedFetch:
         if self._rows is None and not self._chunks:
             self.position = max(self.position, self.next_offset)
         return taken
-
-    def finish(self) -> None:
-        """Take notice that everything was handed out in another form."""
-        walked = self.walk()
-        self._chunks, self._rows = [], None
-        self.position = self.next_offset
-        if walked.batches:
-            self.epoch = walked.batches[-1][1].partition_leader_epoch
 
     def _next_rows(self) -> Rows | None:
         """Give the rows that are next, decoding the next batches where there are none."""

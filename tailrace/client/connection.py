@@ -28,6 +28,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import MalformedFrame
 from tailrace.protocol.frame import FrameBuffer, encode_request, read_response_header
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.messages.fetch import FetchResponse
 from tailrace.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -365,14 +366,21 @@ class Connection:
 
 
 def _decode(pending: _Pending, frame: memoryview, position: int) -> Message:
-    """Decode an answer. Records stay views, of a copy: who waits runs only after the frame's memory is filled anew."""
+    """Decode an answer. Records are copied: who waits runs only after the frame's memory is filled anew."""
     version = pending.version
     if pending.response_class is ApiVersionsResponse and bytes(frame[position : position + 2]) == _UNSUPPORTED_VERSION:
         version = 0
     elif pending.response_class.api_key in _APIS_WITH_RECORDS:
         return decode_message(pending.response_class, version, bytes(frame[position:]))
-    return decode_message(pending.response_class, version, frame, position)
+    response = decode_message(pending.response_class, version, frame, position)
+    if isinstance(response, FetchResponse):
+        # Each partition's records are copied by themselves: that is the one copy that a consumer makes of them.
+        for topic in response.responses:
+            for data in topic.partitions:
+                if data.records is not None:
+                    data.records = bytes(data.records)
+    return response
 
 
-_APIS_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.FETCH_SNAPSHOT})
+_APIS_WITH_RECORDS = frozenset({ApiKey.SHARE_FETCH, ApiKey.FETCH_SNAPSHOT})
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tailrace.client.address import Address
@@ -146,7 +146,7 @@ class Fetcher:
         return records
 
     def collect_completed(self, bytes_max: int) -> list[CompletedFetch]:
-        """Hand out whole answers, some of which may be begun; who takes them calls `finished` for each."""
+        """Hand out whole answers, some of which may be begun. Positions are behind them; see `give_back`."""
         taken: list[CompletedFetch] = []
         size = 0
         while size < bytes_max and (fetch := self._next_in_line()) is not None:
@@ -156,20 +156,20 @@ class Fetcher:
                 self._drop(fetch)
                 self._handle_error(fetch)
                 continue
-            self._completed.remove(fetch)
+            self._drop(fetch)
+            fetch.state.advance(fetch.next_offset, fetch.last_epoch)
             taken.append(fetch)
             size += fetch.size_bytes
         return taken
 
-    def finished(self, fetch: CompletedFetch) -> None:
-        """Take notice that all records of an answer were handed out."""
-        fetch.finish()
-        fetch.state.advance(fetch.position, fetch.epoch)
-        fetch.state.buffered_count -= 1
-
-    def give_back(self, fetch: CompletedFetch) -> None:
-        """Take back an answer that could not be read: it is fetched again, and may be right then."""
-        self._retry_from_position(fetch)
+    def give_back(self, fetches: Sequence[CompletedFetch]) -> None:
+        """Take back answers that could not be read: they are fetched again, and may be right then."""
+        first: dict[PartitionState, CompletedFetch] = {}
+        for fetch in fetches:
+            first.setdefault(fetch.state, fetch)
+        for state, fetch in first.items():
+            state.position = fetch.position
+            self._retry_from_position(fetch)
 
     @property
     def has_completed(self) -> bool:
@@ -192,9 +192,12 @@ class Fetcher:
             state = fetch.state
             if state in kept:
                 continue  # it comes after one that waits for its partition to be resumed
-            if not self._subscription.is_current(state, fetch.generation) or fetch.position != state.position:
+            if not self._subscription.is_current(state, fetch.generation):
                 stale.append(fetch)
             elif state.is_fetchable:
+                assert fetch.position == state.position, (
+                    f"{state.topic_partition}: what was fetched is not what is next"
+                )
                 found = fetch
                 break
             else:

@@ -77,6 +77,7 @@ class ScriptedPartitions:
 
     def __init__(self, scripted: ScriptedCluster, batches: dict[int, list[tuple[int, bytes]]]) -> None:
         self.batches = batches
+        self.batches_max = 100
         self.errors: list[int] = []
         scripted.scripts[ApiKey.FETCH] = self.fetch
         scripted.scripts[ApiKey.LIST_OFFSETS] = self.list_offsets
@@ -86,7 +87,8 @@ class ScriptedPartitions:
         answers = []
         for wanted in topic.partitions:
             error = self.errors.pop(0) if self.errors else 0
-            data = b"".join(d for last, d in self.batches[wanted.partition] if last >= wanted.fetch_offset)
+            found = [d for last, d in self.batches[wanted.partition] if last >= wanted.fetch_offset]
+            data = b"".join(found[: self.batches_max])
             answers.append(
                 PartitionData(
                     partition_index=wanted.partition,
@@ -352,4 +354,35 @@ async def test_arrow_and_records_share_one_position() -> None:
     assert columns.column("offset").to_pylist() == list(range(2, 10))
     assert await consumer.position(KEY) == 10
     assert (await drive(clock, consumer.poll_arrow(50))).num_rows == 0
+    await consumer.close()
+
+
+async def test_two_answers_of_one_partition_are_both_given_as_arrow() -> None:
+    served, clock, consumer = make({0: [(4, batch(0, 4)), (9, batch(5, 9)), (14, batch(10, 14))]})
+    served.batches_max = 1
+    consumer.assign([KEY])
+    consumer.seek(KEY, 0)
+    first = await drive(clock, consumer.poll(max_records=1))
+    await clock.advance_async(1_000)
+    columns = await drive(clock, consumer.poll_arrow())
+    assert [first[0].offset, *columns.column("offset").to_pylist()] == list(range(10))
+    columns = await drive(clock, consumer.poll_arrow())
+    assert columns.column("offset").to_pylist() == list(range(10, 15))
+    await consumer.close()
+
+
+async def test_an_answer_that_cannot_be_read_is_fetched_again() -> None:
+    broken = bytearray(batch(5, 9))
+    broken[-1] ^= 1
+    served, clock, consumer = make({0: [(4, batch(0, 4)), (9, bytes(broken))]})
+    consumer.assign([KEY])
+    consumer.seek(KEY, 0)
+    for poll in (consumer.poll, consumer.poll_arrow):
+        assert len(await drive(clock, poll())) == 5
+        with pytest.raises(ApiError, match="CORRUPT_MESSAGE"):
+            await drive(clock, poll())
+        served.batches[0][1] = (9, batch(5, 9))
+        assert len(await drive(clock, poll())) == 5
+        served.batches[0][1] = (9, bytes(broken))
+        consumer.seek(KEY, 0)
     await consumer.close()

@@ -168,24 +168,39 @@ def _follow_lengths(data: bytes, raw: NDArray[np.uint8], bodies: list[Body]) -> 
     """Find where each record begins (behind its length) and ends."""
     starts: list[Integers] = []
     ends: list[Integers] = []
-    layout: _Layout | None = None
-    for start, end, header in bodies:
+    index = 0
+    while index < len(bodies):
+        start, end, header = bodies[index]
         count = header.records_count
         if not 0 <= count <= end - start:
             raise CorruptRecords(f"a count of {count} records in {end - start} bytes")
-        if layout is not None and layout.has(raw, start, end - start, count):
-            starts.append(layout.starts + start)
-            ends.append(layout.ends + start)
-            continue
         first = len(starts)
         last = _follow(data, raw, start, end, count, starts, ends)
         if last != end:
             raise CorruptRecords(f"{count} records take {last - start} of {end - start} bytes")
-        if count >= STRIDE_RECORDS_MIN:
-            layout = _Layout(raw, start, end, np.concatenate(starts[first:]), np.concatenate(ends[first:]))
+        index += 1
+        alike = _count_alike(bodies, index, end - start, count) if count > 1 else 0
+        if alike * count >= STRIDE_RECORDS_MIN:
+            layout = _Layout(raw, start, np.concatenate(starts[first:]), np.concatenate(ends[first:]))
+            places = np.array([body.start for body in bodies[index : index + alike]], np.int64)
+            places = places[: layout.count_of(raw, places)]
+            starts.append((places[:, None] + layout.starts).ravel())
+            ends.append((places[:, None] + layout.ends).ravel())
+            index += len(places)
     if not starts:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     return np.concatenate(starts), np.concatenate(ends)
+
+
+def _count_alike(bodies: list[Body], index: int, size: int, count: int) -> int:
+    """Say how many batches from `index` on have one size and count."""
+    first = index
+    while index < len(bodies):
+        start, end, header = bodies[index]
+        if end - start != size or header.records_count != count:
+            break
+        index += 1
+    return index - first
 
 
 class _Layout:
@@ -195,36 +210,25 @@ class _Layout:
     so begins where the one before it ends, so what is found is as certain as if the lengths were followed.
     """
 
-    __slots__ = (
-        "_count",
-        "_first_at",
-        "_first_bytes",
-        "_is_short",
-        "_last_at",
-        "_last_bytes",
-        "_size",
-        "ends",
-        "starts",
-    )
+    __slots__ = ("_first_at", "_first_bytes", "_is_short", "_last_at", "_last_bytes", "ends", "starts")
 
-    def __init__(self, raw: NDArray[np.uint8], start: int, end: int, starts: Integers, ends: Integers) -> None:
+    def __init__(self, raw: NDArray[np.uint8], start: int, starts: Integers, ends: Integers) -> None:
         self.starts = starts - start
         self.ends = ends - start
-        self._size, self._count = end - start, len(starts)
         self._first_at = np.concatenate((np.zeros(1, np.int64), self.ends[:-1]))
         self._last_at = self.starts - 1
         self._is_short = bool((self._last_at - self._first_at).max() <= 1)
         self._first_bytes = raw[self._first_at + start]
         self._last_bytes = raw[self._last_at + start]
 
-    def has(self, raw: NDArray[np.uint8], start: int, size: int, count: int) -> bool:
-        """Whether a batch has this layout."""
-        if size != self._size or count != self._count or not self._is_short:
-            return False
-        body = raw[start : start + size]
-        return bool(
-            (body[self._first_at] == self._first_bytes).all() and (body[self._last_at] == self._last_bytes).all()
-        )
+    def count_of(self, raw: NDArray[np.uint8], places: Integers) -> int:
+        """Say how many of the batches at these places, from the first on, have this layout."""
+        if not self._is_short:
+            return 0
+        differs = (raw[places[:, None] + self._first_at] != self._first_bytes).any(axis=1)
+        differs |= (raw[places[:, None] + self._last_at] != self._last_bytes).any(axis=1)
+        first = int(differs.argmax())
+        return first if differs[first] else len(places)
 
 
 def _follow(
@@ -305,20 +309,37 @@ def _long_length(data: bytes, position: int) -> tuple[int, int]:
 
 def _varints(raw: NDArray[np.uint8], position: Integers) -> tuple[Integers, Integers]:
     """Decode the zigzag varint at each position; give the numbers and the positions behind them."""
-    first = raw[position]
-    value = (first & 127).astype(np.int64)
+    byte = raw[position]
     position = position + 1
-    longer = np.flatnonzero(first > 127)
+    is_longer = byte > 127
+    longer_count = int(np.count_nonzero(is_longer))
+    value = byte.astype(np.int64)
     shift = 7
+    if longer_count and longer_count == len(value):
+        # Nearly always two bytes for all, as for the lengths of values of one size.
+        byte = raw[position]
+        position += 1
+        value += (byte.astype(np.int64) << 7) - 128
+        is_longer = byte > 127
+        longer_count = int(np.count_nonzero(is_longer))
+        shift = 14
+    if longer_count:
+        _lengthen(raw, value, position, np.flatnonzero(is_longer), shift)
+    return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), position
+
+
+def _lengthen(
+    raw: NDArray[np.uint8], value: Integers, position: Integers, longer: NDArray[np.intp], shift: int
+) -> None:
+    """Add the other bytes of those varints that have more, in place; the last one added still has its high bit."""
     while len(longer):
         if shift >= 7 * _VARINT_BYTES_MAX:
             raise CorruptRecords("a varint of more than 64 bits")
         byte = raw[position[longer]]
-        value[longer] |= (byte & 127).astype(np.int64) << shift
+        value[longer] += (byte.astype(np.int64) << shift) - (1 << shift)
         position[longer] += 1
         longer = longer[byte > 127]
         shift += 7
-    return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), position
 
 
 def _lengths(raw: NDArray[np.uint8], position: Integers) -> tuple[Integers, Integers]:
