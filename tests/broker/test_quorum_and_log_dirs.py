@@ -1,4 +1,4 @@
-"""What an administrator is told of the metadata's quorum, and of replicas that shall lie in another directory."""
+"""What an administrator is told of the quorum, of replicas that shall lie elsewhere, and of brokers that shall go."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace.broker.authorizer import CLUSTER_NAME, AclOperation, ResourceType
-from tailrace.broker.handlers import alter_replica_log_dirs, describe_quorum
+from tailrace.broker.handlers import alter_replica_log_dirs, describe_quorum, unregister_broker
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.messages.alter_replica_log_dirs import (
@@ -18,6 +18,7 @@ from tailrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopic,
 )
 from tailrace.protocol.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest
+from tailrace.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.broker.parts import LISTENER, NODE_ID, Parts, make_parts, stop_parts
 
 QUORUM = DescribeQuorumRequest(
@@ -81,3 +82,13 @@ async def test_both_need_the_cluster(parts: Parts, operation: AclOperation) -> N
     with pytest.raises(ApiError) as error:
         alter(parts, "/", [0]) if operation is AclOperation.ALTER else quorum(parts)
     assert error.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("broker_id", "code"), [(7, ErrorCode.BROKER_ID_NOT_REGISTERED), (NODE_ID, ErrorCode.INVALID_REQUEST)]
+)
+async def test_the_broker_that_serves_is_not_unregistered(parts: Parts, broker_id: int, code: ErrorCode) -> None:
+    with pytest.raises(ApiError) as error:
+        parts.handle(unregister_broker, UnregisterBrokerRequest(broker_id=broker_id), 0)
+    assert error.value.code is code
+    assert list(parts.metadata.brokers) == [NODE_ID]

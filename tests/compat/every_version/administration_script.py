@@ -154,6 +154,9 @@ def cluster(talk: Conversation) -> None:
         if version >= 1:
             talk.ask("DescribeCluster", version, "controllers", endpointType=2)
             talk.ask("DescribeCluster", version, "neither", endpointType=9)
+    # The one broker is not asked to go: Kafka lets it, and serves nobody from then on.
+    for broker_id in (9, -1):
+        talk.ask("UnregisterBroker", 0, str(broker_id), brokerId=broker_id)
     for version in versions_of("DescribeLogDirs"):
         asked = [{"topic": "plain", "partitions": [0, 9]}, {"topic": "no-such-topic", "partitions": [0]}]
         talk.ask("DescribeLogDirs", version, topics=asked)
