@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, wait
 from itertools import islice
 
 import pyarrow as pa
 import pytest
 
-from tailrace.client import ClientClosed, InvalidState, SerializationFailed, TopicPartition, UnsupportedVersion
+from tailrace.client import (
+    ClientClosed,
+    InvalidState,
+    RebalanceListener,
+    SerializationFailed,
+    TopicPartition,
+    UnsupportedVersion,
+)
 from tailrace.client.admin import NewTopic
 from tailrace.client.blocking import Admin, Consumer, Producer
 from tailrace.client.blocking.producer import HANDED_OVER_MAX
@@ -179,6 +186,27 @@ def test_a_callback_that_would_wait_for_itself_is_told_so(servers: str, topic: s
 
         producer.send(topic, b"v").add_done_callback(flush)
     assert len(failures) == 1
+
+
+def test_a_listener_uses_the_asyncio_client(servers: str, topic: str) -> None:
+    class Listener(RebalanceListener):
+        async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+            consumer.asynchronous.seek_to_end(*partitions)
+
+        async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+            await consumer.asynchronous.commit(dict.fromkeys(partitions, 3))
+
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send_batch(topic, [b"v"] * 5, partition=0).result(30)
+    key = TopicPartition(topic, 0)
+    with Consumer(bootstrap_servers=servers, group_id=topic, enable_auto_commit=False) as consumer:
+        consumer.subscribe([topic], listener=Listener())
+        wait_for(lambda: consumer.poll(10) or consumer.assignment)
+        assert consumer.position(key) == 5
+    with Consumer(bootstrap_servers=servers, group_id=topic) as consumer:
+        found = consumer.committed(key)[key]
+        assert found is not None
+        assert found.offset == 3
 
 
 def test_another_thread_wakes_a_consumer(servers: str, topic: str) -> None:

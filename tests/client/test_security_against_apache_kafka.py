@@ -11,9 +11,9 @@ import pytest
 from tailrace.cli.main import main
 from tailrace.client.admin import Admin, NewTopic
 from tailrace.client.cluster import Cluster
+from tailrace.client.consumer import Consumer
 from tailrace.client.errors import AuthenticationFailed
 from tailrace.client.oauth import BearerToken, TokenProvider
-from tailrace.client.offsets import LATEST, list_offsets
 from tailrace.client.producer import Producer
 from tailrace.clock import SystemClock
 from tailrace.protocol.messages.alter_user_scram_credentials import (
@@ -21,8 +21,7 @@ from tailrace.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from tailrace.protocol.sasl.scram import salted_password
-from tailrace.protocol.topic_partition import TopicPartition
-from tailrace.settings.client_config import AdminConfig
+from tailrace.settings.client_config import AdminConfig, ConsumerConfig
 from tailrace.testing.apache_kafka import ApacheKafka, unavailable
 from tests.broker.transactions.blocking_wire import BlockingWire
 from tests.client.certificates import Authority
@@ -50,6 +49,7 @@ def broker_settings(authority: Authority) -> dict[str, str]:
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(authority.trusted),
         "listener.name.mutual.ssl.client.auth": "required",
+        "group.initial.rebalance.delay.ms": "0",
         f"{sasl}.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         f"{sasl}.plain.sasl.jaas.config": plain,
         f"{sasl}.scram-sha-256.sasl.jaas.config": f"{MODULES}.scram.ScramLoginModule required;",
@@ -101,13 +101,20 @@ def user(mechanism: str) -> dict[str, str]:
 
 
 async def check_that_records_arrive(cluster: Cluster, topic: str) -> None:
-    """Create a topic, write to it, and find the records there."""
+    """Create a topic, write to it, and read it in a group, over one cluster's connections."""
     assert await Admin(cluster).create_topics([NewTopic(topic, 1, 1)]) == {topic: None}
     async with Producer(cluster=cluster) as producer:
         for number in range(100):
             await producer.send(topic, b"%d" % number)
-    key = TopicPartition(topic, 0)
-    assert (await list_offsets(cluster, {key: LATEST}))[key].offset == 100
+    values: list[bytes | None] = []
+    group = ConsumerConfig({"group_id": topic, "auto_offset_reset": "earliest"})
+    async with Consumer(group, cluster=cluster) as consumer:
+        consumer.subscribe([topic])
+        async for record in consumer:
+            values.append(record.value)
+            if len(values) == 100:
+                break
+    assert values == [b"%d" % number for number in range(100)]
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])

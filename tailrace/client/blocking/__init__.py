@@ -2,7 +2,7 @@
 
 The same clients with the same options; what is awaited there is waited for here. One thread runs the event loop of all
 of them; it starts with the first and ends with the last that is closed. Callbacks, serializers and listeners run on
-that thread, and must not call a blocking client themselves.
+that thread, and must not call a blocking client themselves: a listener's coroutines use its `asynchronous`.
 """
 
 from __future__ import annotations

@@ -25,6 +25,11 @@ class BlockingClient(Generic[C]):
             self._let_go()
             raise
 
+    @property
+    def asynchronous(self) -> C:
+        """The asyncio client itself, for coroutines that run on the clients' thread, as a listener's do."""
+        return self._inner
+
     def _loop(self) -> LoopThread:
         """Give the thread; RuntimeError where the client has let it go."""
         if self._thread is None:
