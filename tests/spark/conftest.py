@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tailrace.testing.broker_process import BrokerProcess
-from tests.spark import official_connector
+from tailrace.testing.spark_connector import jars
 from tests.spark.topics import Topics
 
 
@@ -28,9 +28,9 @@ def spark() -> Iterator[Any]:
     from tailrace.spark import session
     from tailrace.spark.java import NoJava
 
-    jars = ",".join(str(jar) for jar in official_connector.jars())
+    official_jars = ",".join(str(jar) for jar in jars())
     config = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
-    config |= {"spark.jars": jars} if jars else {}
+    config |= {"spark.jars": official_jars} if official_jars else {}
     try:
         made = session("tests", master="local[2]", config=config)
     except NoJava as error:
@@ -42,6 +42,6 @@ def spark() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def official(spark: Any) -> str:
     """The name of Spark's own connector; the test is skipped where its jars are not there."""
-    if not official_connector.jars():
+    if not jars():
         pytest.skip("the jars of Spark's Kafka connector cannot be fetched: Maven is not installed, or has no network")
     return "kafka"

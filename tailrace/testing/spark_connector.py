@@ -9,8 +9,9 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Final
 
-ARTIFACTS = (
+_ARTIFACTS: Final = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
     ("org.apache.kafka", "kafka-clients", "3.9.2"),
@@ -21,7 +22,7 @@ ARTIFACTS = (
 def jars() -> list[Path]:
     """Give the jars, fetching them where they are not there yet; none where that cannot be done."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
-    folder = cache / "-".join((ARTIFACTS[0][1], ARTIFACTS[0][2]))
+    folder = cache / "-".join((_ARTIFACTS[0][1], _ARTIFACTS[0][2]))
     if not folder.is_dir():
         fetching = folder.with_name(f"{folder.name}.{os.getpid()}")
         fetching.mkdir(parents=True)
@@ -39,7 +40,7 @@ def _fetch(folder: Path) -> None:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
         f"<exclusions>{anything}</exclusions></dependency>"
-        for group, artifact, version in ARTIFACTS
+        for group, artifact, version in _ARTIFACTS
     )
     pom = folder / "pom.xml"
     pom.write_text(
