@@ -38,7 +38,8 @@ def make_topic(server: Server) -> str:
     admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(DEADLINE_S)
     deadline = time.monotonic() + DEADLINE_S
-    while admin.list_topics(name).topics[name].partitions[0].leader < 0:
+    # A broker that is busy may not know of the partition yet, let alone of its leader.
+    while (partition := admin.list_topics(name).topics[name].partitions.get(0)) is None or partition.leader < 0:
         assert time.monotonic() < deadline, f"{name} has no leader"
     return name
 
