@@ -10,6 +10,7 @@ from itertools import islice
 
 import pyarrow as pa
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tailrace.client import (
     ClientClosed,
@@ -92,7 +93,8 @@ def test_records_are_written_and_read_and_committed(servers: str, topic: str) ->
 
 def test_many_threads_send_through_one_producer(servers: str, topic: str) -> None:
     deliveries: list[Future[object]] = []
-    with Producer(bootstrap_servers=servers, linger_ms=1) as producer:
+    registry = CollectorRegistry()
+    with Producer(bootstrap_servers=servers, linger_ms=1, metrics=registry) as producer:
 
         def send() -> None:
             deliveries.extend([producer.send(topic, b"v", partition=0) for _ in range(3 * HANDED_OVER_MAX)])  # type: ignore[list-item]
@@ -103,6 +105,7 @@ def test_many_threads_send_through_one_producer(servers: str, topic: str) -> Non
         for thread in threads:
             thread.join()
         assert wait(deliveries, 30).not_done == set()
+        assert list(registry.collect()), "what is counted is told while the producer is open"
     offsets = sorted(delivery.result().offset for delivery in deliveries)  # type: ignore[attr-defined]
     assert offsets == list(range(6 * HANDED_OVER_MAX))
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Generic, NamedTuple, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, Unpack, overload
 
 from tailrace.client.blocking.face import BlockingClient, blocking
 from tailrace.client.bulk import BulkDelivery, WrittenRange
@@ -33,6 +33,9 @@ from tailrace.protocol.records.record import RecordHeader
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.client.producer import ProducerOptions
 from tailrace.settings.client_config import ProducerConfig
+
+if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -67,6 +70,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
         *,
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -78,6 +82,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
         value_serializer: Callable[[Values], bytes | None],
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -89,6 +94,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
         key_serializer: Callable[[Keys], bytes | None],
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -101,6 +107,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
         value_serializer: Callable[[V], bytes | None],
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None: ...
 
@@ -112,6 +119,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
         value_serializer: Callable[..., bytes | None] | None = None,
         partitioner: Partitioner | None = None,
         interceptors: Sequence[ProducerInterceptor] = (),
+        metrics: CollectorRegistry | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
         make: Callable[..., AsyncProducer[Any, Any]] = partial(
@@ -121,6 +129,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
             value_serializer=value_serializer,
             partitioner=partitioner,
             interceptors=interceptors,
+            metrics=metrics,
             **options,
         )
         super().__init__(make)
