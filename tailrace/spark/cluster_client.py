@@ -47,9 +47,14 @@ class ClusterClient:
             future.cancel()
             raise
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the client's thread runs."""
+        return self._thread.is_alive()
+
     def close(self) -> None:
         """Close the connections and end the thread."""
-        if self._thread.is_alive():
+        if self.is_alive:
             closing = asyncio.run_coroutine_threadsafe(self.cluster.close(), self.loop)
             closing.add_done_callback(lambda _: self.loop.call_soon_threadsafe(self.loop.stop))
             self._thread.join(_CLOSE_TIMEOUT_S)

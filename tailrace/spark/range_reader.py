@@ -8,7 +8,7 @@ Offsets that are gone are data loss; gaps, which compaction and control records 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,7 +50,7 @@ class RangeSettings:
     fails_on_data_loss: bool
 
 
-def read_range(client: ClusterClient, offset_range: OffsetRange, settings: RangeSettings) -> Iterator[FetchedPiece]:
+def read_range(client: ClusterClient, offset_range: OffsetRange, settings: RangeSettings) -> Generator[FetchedPiece]:
     """Give what the range holds. Fetching ends when the iterator does."""
     reader = _RangeReader(client, offset_range, settings)
     task = asyncio.run_coroutine_threadsafe(reader.run(), client.loop)
