@@ -22,6 +22,7 @@ from tailrace.storage.log import DAMAGED_SUFFIX, Log, LogParts, new_segment, seg
 from tailrace.storage.log_context import LogContext
 from tailrace.storage.log_errors import SegmentDamaged
 from tailrace.storage.log_replay import rebuild_producer_state
+from tailrace.storage.lost_pages import is_hole, offset_at, set_rest_aside
 from tailrace.storage.producer_state_manager import ProducerStateManager
 from tailrace.storage.segment import Segment
 from tailrace.storage.segment_recovery import recover_segment
@@ -45,11 +46,16 @@ class LogLoader:
     recovery_point: int = 0
     log_start_offset: int = 0
     high_watermark: int = 0
+    knows_recovery_point: bool = True
+    """Whether `recovery_point` was checkpointed, and is not only where to begin."""
     _names: set[str] = field(default_factory=set[str])
+    _synced_to: int | None = None
+    """Up to where flushes are known to have come; None where that is not known, or everything was synced."""
 
     def load(self) -> Log:
         """Open the log; raises DiskError. A log with damage comes back offline."""
         disk = self.context.disk
+        self._synced_to = self.recovery_point if self.knows_recovery_point and not self.was_clean_stop else None
         self._names = finish_swaps(disk, self.directory, set(disk.list_directory(self.directory)))
         damaged = sorted(name for name in self._names if name.endswith(DAMAGED_SUFFIX))
         if damaged:
@@ -177,15 +183,7 @@ class LogLoader:
             if found is None:
                 if producer_state is None:
                     producer_state = self._producer_state()
-                self._rebuild(producer_state, segments[:slot], segment.base_offset)
-                found = recover_segment(
-                    segment,
-                    producer_state,
-                    leader_epochs,
-                    durable_offset=self.recovery_point if end is None else min(self.recovery_point, end),
-                    log_start_offset=self.log_start_offset,
-                    end_offset=end,
-                )
+                found = self._recover_segment(segments, slot, producer_state, leader_epochs)
             next_offset = found
         if segments and not self.was_clean_stop:
             # The process may have been killed while it cut the log. What goes on from here must not meet the rest again
@@ -193,6 +191,31 @@ class LogLoader:
             segments[-1].sync()
             self.context.disk.sync_directory(self.directory)
         return next_offset
+
+    def _recover_segment(
+        self, segments: list[Segment], slot: int, producer_state: ProducerStateManager, leader_epochs: LeaderEpochCache
+    ) -> int:
+        """Recover one segment, which becomes the last one where it ends at a hole."""
+        segment, end = segments[slot], segments[slot + 1].base_offset if slot + 1 < len(segments) else None
+        self._rebuild(producer_state, segments[:slot], segment.base_offset)
+        try:
+            return recover_segment(
+                segment,
+                producer_state,
+                leader_epochs,
+                durable_offset=self.recovery_point if end is None else min(self.recovery_point, end),
+                log_start_offset=self.log_start_offset,
+                end_offset=end,
+            )
+        except SegmentDamaged as damage:
+            synced_to = self._synced_to
+            if synced_to is None or offset_at(segment, damage.position) < synced_to:
+                raise
+            if not is_hole(segment, damage.position):
+                raise
+            set_rest_aside(self.context.disk, segment, damage.position, segments[slot + 1 :])
+            del segments[slot + 1 :]
+        return self._recover_segment(segments, slot, self._producer_state(), leader_epochs)
 
     def _needs_recovery(self, segment: Segment, end: int | None) -> bool:
         """Whether the segment may be torn, or what is beside its log can't be relied on."""

@@ -192,6 +192,7 @@ class LogManager:
             recovery_point=recovery_point or 0,
             log_start_offset=directory.checkpointed(LOG_START_CHECKPOINT, topic_partition) or 0,
             high_watermark=directory.checkpointed(REPLICATION_CHECKPOINT, topic_partition) or 0,
+            knows_recovery_point=recovery_point is not None,
         )
 
     def _loaded(self, loader: LogLoader, result: Log | DiskError) -> None:

@@ -264,20 +264,23 @@ class LogSimulation:
     def do_shuffle(self) -> None:
         """Lose power when pages and names have reached the disk in any order, so that a good batch may follow a hole.
 
-        Such a log either goes on from the hole, or is offline and keeps every byte for somebody to look at. What it
-        knows of producers and epochs may come from before a truncation that was lost, so it is not used any further.
+        Such a log goes on from the hole and keeps every good batch behind it in files beside. What it knows of
+        producers and epochs may come from before a truncation that was lost, so it is not used any further.
         """
         durable, start = self.checkpointed_recovery_point, self.checkpointed_log_start()
         first = max(self.log.segments[0].base_offset, start)
         kept = [batch.data for batch in self.model.batches if first <= batch.base_offset <= batch.last_offset < durable]
         self.log.take_out_of_use()
         self.disk.lose_power(self.chance)
+        there = b"".join(path.read_bytes() for path in sorted(self.directory.glob("*.log")))
+        if not any(path.name.endswith(".swap") for path in self.directory.iterdir()):
+            kept += [batch.data for batch in self.model.batches if batch.base_offset >= start and batch.data in there]
         self.log = self.load(log_start_offset=start)
         data = b"".join(path.read_bytes() for path in sorted(self.directory.glob("*.log*")))
         assert all(batch in data for batch in kept)
-        if not self.log.is_offline:
-            assert self.log.log_end_offset >= durable
-            self.read_through()
+        assert self.log.failure is None
+        assert self.log.log_end_offset >= durable
+        self.read_through()
         self.begin_again()
 
     def read_through(self) -> None:

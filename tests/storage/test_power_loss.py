@@ -8,8 +8,20 @@ import pytest
 
 from tailrace.protocol.errors import ApiError
 from tailrace.storage.log import Log
+from tailrace.storage.log_loader import LogLoader
+from tailrace.storage.lost_pages import PAGE_BYTES
 from tailrace.testing.faulty_disk import FaultyDisk
-from tests.storage.log_workshop import append, config, context, end_transaction, forget, open_log, read_all, values_of
+from tests.storage.log_workshop import (
+    PARTITION,
+    append,
+    config,
+    context,
+    end_transaction,
+    forget,
+    open_log,
+    read_all,
+    values_of,
+)
 
 
 @pytest.fixture
@@ -139,3 +151,60 @@ def test_leader_epochs_that_a_killed_process_left_are_synced_with_the_next_flush
     log.take_out_of_use()
     disk.lose_power()
     assert (log.directory / "leader-epoch-checkpoint").read_text() == "0\n1\n1 0\n"
+
+
+def log_with_a_lost_page(directory: Path, page: bytes, *, flipped: bool = False) -> tuple[Log, bytes]:
+    """A log of 3 segments whose process died; in the second one a page has other bytes than were written."""
+    log = open_log(directory, settings=config(segment_bytes=20_000, index_interval_bytes=200))
+    for number in range(240):
+        append(log, bytes([number]) * 150)
+    forget(log)
+    path = log.segments[1].log_path
+    data = bytearray(path.read_bytes())
+    if flipped:
+        data[2 * PAGE_BYTES + 100] ^= 1
+    else:
+        data[2 * PAGE_BYTES : 3 * PAGE_BYTES] = page
+    path.write_bytes(data)
+    return log, bytes(data)
+
+
+def test_a_page_that_was_not_on_disk_is_cut_and_what_follows_kept_beside(tmp_path: Path) -> None:
+    directory = tmp_path / "flights-0"
+    before, data = log_with_a_lost_page(directory, bytes(PAGE_BYTES))
+    last = before.segments[2].log_path
+    whole = last.read_bytes()
+    point = before.segments[1].base_offset
+    log = open_log(directory, was_clean_stop=False, recovery_point=point, high_watermark=1000)
+    assert log.failure is None
+    end, size = log.log_end_offset, log.active.size
+    assert point < end < before.segments[2].base_offset
+    assert PAGE_BYTES < size <= 2 * PAGE_BYTES
+    assert values_of(read_all(log)) == [bytes([number]) * 150 for number in range(end)]
+    assert log.segments[1].log_path.with_suffix(f".log.torn-{size}").read_bytes() == data[size:]
+    assert last.with_name(last.name + ".torn-0").read_bytes() == whole
+    assert append(log, b"next").first_offset == end
+    log.close()
+    assert open_log(directory, recovery_point=end + 1).log_end_offset == end + 1
+
+
+@pytest.mark.parametrize("above", [0, 1000])
+@pytest.mark.parametrize("knows", [True, False])
+@pytest.mark.parametrize("kind", ["zeros", "garbage", "flipped bit"])
+def test_a_bad_page_is_damage_unless_it_is_empty_and_above_the_recovery_point(
+    tmp_path: Path, kind: str, knows: bool, above: int
+) -> None:
+    directory = tmp_path / "flights-0"
+    page = bytes(PAGE_BYTES) if kind == "zeros" else b"\x5a" * PAGE_BYTES
+    before, _ = log_with_a_lost_page(directory, page, flipped=kind == "flipped bit")
+    files = {path.name: path.read_bytes() for path in directory.glob("*.log")}
+    point = before.segments[2].base_offset if above == 0 else before.segments[1].base_offset
+    loader = LogLoader(PARTITION, directory, config(), context(), recovery_point=point, knows_recovery_point=knows)
+    log = loader.load()
+    is_cut = kind == "zeros" and knows and above == 1000
+    assert log.is_offline is not is_cut
+    if not is_cut:
+        damaged = before.segments[1].log_path.name
+        kept = {path.name.removesuffix(".damaged"): path.read_bytes() for path in directory.glob("*.log*")}
+        assert kept == files
+        assert (directory / f"{damaged}.damaged").exists()
