@@ -96,6 +96,9 @@ class ClassicGroup:
             raise failure
         if self._membership.failure is not None:
             raise FatalError(f"group {self._coordinator.group_id}: {self._membership.failure.name}")
+        if self._membership.is_lost:
+            self._membership.is_lost = False
+            await self._owner.lose(self._owner.owned)
         if self._join is not None:
             if not self._join.done():
                 return
@@ -140,11 +143,8 @@ class ClassicGroup:
             self._join = None
 
     async def _give_up(self) -> None:
-        """Give up what has to be given up before a join: everything, or what is lost or wanted no more."""
-        if self._membership.is_lost:
-            self._membership.is_lost = False
-            await self._owner.lose(self._owner.owned)
-        elif not self._is_cooperative:
+        """Give up what has to be given up before a join: everything, or what is wanted no more."""
+        if not self._is_cooperative:
             await self._owner.revoke(self._owner.owned)
         else:
             wanted = self._owner.subscription.topics
