@@ -76,6 +76,7 @@ class Cluster:
         self._watched: dict[str, bool] = {}
         self._refresh: asyncio.Task[None] | None = None
         self._refresh_timer: TimerHandle | None = None
+        self._refusal: Exception | None = None
 
     async def __aenter__(self) -> Cluster:
         return self
@@ -102,6 +103,14 @@ class Cluster:
         self._is_stale = True
         if self._watched and (self._refresh is None or self._refresh.done()):
             self._refresh = asyncio.create_task(self._refresh_watched())
+
+    def take_refusal(self) -> Exception | None:
+        """Give, once, the error with which the last refresh in the background failed, if no retry can mend it.
+
+        A password that is wrong, say: whoever waits for metadata would wait for ever.
+        """
+        refusal, self._refusal = self._refusal, None
+        return refusal
 
     def watch(self, topic: str, *, allow_auto_topic_creation: bool = False) -> None:
         """Keep what is known of a topic fresh from now on."""
@@ -159,6 +168,7 @@ class Cluster:
         if self._is_stale:
             self._refreshed_at.clear()
         self._is_stale = False
+        self._refusal = None
         for name in fresh.topics:
             self._refreshed_at[name] = now
         self._metadata = self._metadata.updated(fresh, asked=names)
@@ -285,5 +295,8 @@ class Cluster:
                 attempt += 1
                 _log.warning("%s: metadata was not refreshed (attempt %d): %s", self.client_id, attempt, error)
                 pause_ms = min(pause_ms * 2, float(self.config.retry_backoff_max_ms))
+                if not is_retriable(error):
+                    self._refusal = error
+                    self._notify()
             else:
                 return

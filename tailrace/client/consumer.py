@@ -316,6 +316,9 @@ class Consumer(ConsumerPositions, Generic[K, V]):
             raise WokenUp("wakeup was called")
         if self._subscription.kind is SubscriptionKind.NONE:
             raise InvalidState("nothing is read: subscribe to topics or assign partitions first")
+        refusal = self._cluster.take_refusal()
+        if refusal is not None:
+            raise refusal
         if self.config.commits_by_itself:
             self._commit_by_time()
         if self._member is not None and self._subscription.uses_group:

@@ -81,7 +81,7 @@ class SocketOpener:
         except ssl.SSLCertVerificationError as error:
             raise AuthenticationFailed(f"{address} could not prove who it is: {error.verify_message}") from error
         except ssl.SSLError as error:
-            raise AuthenticationFailed(f"TLS with {address} failed: {error.reason or error}") from error
+            raise AuthenticationFailed(f"TLS with {address} failed: {_tls_reason(error)}") from error
         except (OSError, EOFError) as error:
             how = "" if self.tls is None else " with TLS"
             raise ConnectionLost(f"cannot connect to {address}{how}: {_reason(error)}") from error
@@ -164,3 +164,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno is not None and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__
+
+
+def _tls_reason(error: ssl.SSLError) -> str:
+    """Give OpenSSL's reason, and what it mostly means where that is not its name."""
+    reason = error.reason or str(error)
+    return f"{reason}; does the port speak TLS?" if reason == "WRONG_VERSION_NUMBER" else reason

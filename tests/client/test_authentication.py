@@ -8,12 +8,15 @@ from typing import Any
 import pytest
 
 from tailrace.client.cluster import Cluster
+from tailrace.client.consumer import Consumer
 from tailrace.client.errors import AuthenticationFailed, ClientError, ConnectionLost
 from tailrace.client.oauth import BearerToken
+from tailrace.client.producer import Producer
 from tailrace.protocol.api_keys import ApiKey
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tailrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from tailrace.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.client_config import AdminConfig
 from tailrace.settings.config_error import ConfigError
 from tailrace.testing.virtual_clock import VirtualClock
@@ -180,3 +183,22 @@ async def test_a_broker_that_does_not_answer_a_renewal_is_given_up() -> None:
 async def test_settings_that_leave_it_open_who_the_client_is_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         make_cluster(ScriptedCluster(), VirtualClock(), **SECURE, **settings)
+
+
+async def test_producers_and_consumers_say_at_once_that_they_are_not_let_in() -> None:
+    clock = VirtualClock()
+    server = SaslServer(["PLAIN"], users={"alice": "other"})
+    _, cluster = make(server, "PLAIN", clock, **USER)
+    producer = Producer(cluster=cluster)
+    with pytest.raises(AuthenticationFailed, match="no such user"):
+        await drive(clock, producer.send("flights", b"v"), limit_ms=1_000)
+    await drive(clock, producer.close(flush=False))
+    consumer = Consumer(cluster=cluster, group_id="g")
+    consumer.subscribe(["flights"])
+    with pytest.raises(AuthenticationFailed, match="no such user"):
+        await drive(clock, consumer.poll(timeout_ms=60_000), limit_ms=5_000)
+    alone = Consumer(cluster=cluster)
+    alone.assign([TopicPartition("flights", 0)])
+    with pytest.raises(AuthenticationFailed, match="no such user"):
+        await drive(clock, alone.poll(timeout_ms=60_000), limit_ms=5_000)
+    await drive(clock, alone.close())
