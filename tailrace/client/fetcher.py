@@ -107,7 +107,8 @@ class Fetcher:
             if leader is None:
                 has_unknown = True
                 continue
-            state.learn_leader_epoch(leader.leader_epoch)
+            if state.learn_leader_epoch(leader.leader_epoch):
+                self._changed()  # who looks after positions has to validate this one
             if not state.is_fetchable or state.not_before > now:
                 continue
             replica = state.read_replica(now)

@@ -97,14 +97,15 @@ class PartitionState:
         self.reset_timestamp = timestamp
         self.phase = Phase.RESETTING
 
-    def learn_leader_epoch(self, epoch: int) -> None:
-        """Take notice of the leader's epoch: a later one than before means that the position has to be validated."""
+    def learn_leader_epoch(self, epoch: int) -> bool:
+        """Take notice of the leader's epoch; say whether it is a later one, and the position has to be validated."""
         if epoch <= self.leader_epoch or self.phase is not Phase.FETCHING:
-            return
-        if self.position_epoch >= 0 and self.position_epoch != epoch:
-            self.phase = Phase.VALIDATING
-        else:
+            return False
+        if self.position_epoch < 0 or self.position_epoch == epoch:
             self.leader_epoch = epoch
+            return False
+        self.phase = Phase.VALIDATING
+        return True
 
     def validated(self, epoch: int) -> None:
         """Go on: the leader of this epoch has what was read."""
