@@ -44,6 +44,7 @@ _NAMES: Final = {
         "minOffsetsPerTrigger",
         "maxTriggerDelay",
         "groupIdPrefix",
+        "commitOffsetsToGroup",
         "kafkaConsumer.pollTimeoutMs",
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
@@ -74,6 +75,7 @@ class SourceOptions:
     poll_timeout_ms: int
     offset_attempts: int
     offset_retry_interval_ms: int
+    commit_group: str | None
     kafka: Mapping[str, str]
 
 
@@ -109,6 +111,7 @@ def parse_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sou
         poll_timeout_ms=_positive(options, "kafkaconsumer.polltimeoutms") or 120_000,
         offset_attempts=_positive(options, "fetchoffset.numretries") or 3,
         offset_retry_interval_ms=_number(options, "fetchoffset.retryintervalms", 1_000),
+        commit_group=options.get("commitoffsetstogroup"),
         kafka=_kafka_settings(options),
     )
 
@@ -156,6 +159,8 @@ def _parse_selection(options: Mapping[str, str]) -> TopicSelection:
 
 
 def _check_stream(options: Mapping[str, str]) -> None:
+    if not options.get("commitoffsetstogroup", "a group").strip():
+        raise ValueError("commitOffsetsToGroup is the name of a group, not ''")
     if "endingoffsets" in options or "endingoffsetsbytimestamp" in options:
         raise ValueError("ending offset not valid in streaming queries")
     if "endingtimestamp" in options:

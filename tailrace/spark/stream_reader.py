@@ -10,10 +10,15 @@ again for that after a failure in the first batch, and records that came meanwhi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Final
 
+from tailrace.client.admin import Admin
+from tailrace.client.admin.group_offsets import GroupOffset
+from tailrace.client.errors import ClientError
+from tailrace.protocol.errors import ApiError
 from tailrace.settings.client_config import ConsumerConfig
 from tailrace.spark.cluster_client import ClusterClient, client_of
 from tailrace.spark.offset_json import OffsetDocument, Offsets, offset_document, offsets_in
@@ -27,6 +32,7 @@ from tailrace.spark.trigger_limits import BatchDelay, limit_offsets
 datasource: Any = import_module("pyspark.sql.datasource")
 streaming: Any = import_module("pyspark.sql.streaming.datasource")
 
+_log = logging.getLogger("tailrace.spark")
 _PARTITIONS_AGE_MAX_MS: Final = 1_000
 """An idle query asks for offsets some fifty times a second; for new partitions it need not."""
 
@@ -45,6 +51,8 @@ class StreamReader(  # pyright: ignore[reportUntypedBaseClass]
         """Where a query with Trigger.AvailableNow ends."""
         self._latest: Offsets | None = None
         self._reader: OffsetReader | None = None
+        self._in_group: Offsets | None = None
+        """What the group of commitOffsetsToGroup was told last."""
         least = options.min_offsets_per_trigger
         self._delay = None if least is None else BatchDelay(least, options.max_trigger_delay_ms)
 
@@ -79,6 +87,7 @@ class StreamReader(  # pyright: ignore[reportUntypedBaseClass]
             if begin == self._initial:
                 return start
         client, reader = self._connected()
+        self._commit_to_group(client, begin)
         latest = client.run(_latest(reader)) if self._target is None else self._target
         self._latest = latest
         if isinstance(limit, streaming.ReadAllAvailable):
@@ -118,6 +127,25 @@ class StreamReader(  # pyright: ignore[reportUntypedBaseClass]
 
     def stop(self) -> None:
         """End; connections close when they have been idle."""
+
+    def _commit_to_group(self, client: ClusterClient, start: Offsets) -> None:
+        """Show the group that lag tools look at how far the query is: whatever is before `start` is done.
+
+        Spark's own `commit` comes only once there is a batch after it. A failure is no reason to stop the query.
+        """
+        group = self._options.commit_group
+        if group is None or not start or start == self._in_group:
+            return
+        self._in_group = start
+        offsets = {key: GroupOffset(offset) for key, offset in start.items()}
+        try:
+            failed = client.run(Admin(client.cluster).alter_group_offsets(group, offsets))
+        except (ApiError, ClientError) as error:
+            _log.warning("offsets were not committed to group %s: %s", group, error)
+            return
+        for key, wrong in failed.items():
+            if wrong is not None:
+                _log.warning("the offset of %s was not committed to group %s: %s", key, group, wrong)
 
     def _connected(self) -> tuple[ClusterClient, OffsetReader]:
         """Give what asks the cluster, made where it is used first: a stream reader is pickled."""

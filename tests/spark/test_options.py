@@ -124,6 +124,12 @@ def test_a_stream_has_no_end() -> None:
     assert parse(is_streaming=True, startingOffsets="latest").starting == Latest()
 
 
+def test_a_group_to_commit_to_has_a_name() -> None:
+    assert parse(is_streaming=True, commitOffsetsToGroup="lag").commit_group == "lag"
+    with pytest.raises(ValueError, match="commitOffsetsToGroup is the name of a group"):
+        parse(is_streaming=True, commitOffsetsToGroup=" ")
+
+
 def test_servers_have_to_be_named() -> None:
     with pytest.raises(ValueError, match=r"Option 'kafka.bootstrap.servers' must be specified"):
         parse_source_options({"subscribe": "a"}, is_streaming=False)

@@ -79,3 +79,14 @@ def test_the_reader_is_pickled_with_its_client_open(topics: Topics) -> None:
     topic = topics.create(1)
     reader = reader_of(topics, topic, startingOffsets="earliest")
     assert reader.initialOffset() == pickle.loads(pickle.dumps(reader)).initialOffset() == {topic: {"0": 0}}
+
+
+def test_a_group_is_told_how_far_the_query_is(topics: Topics) -> None:
+    topic = topics.create(1)
+    topics.send(topic, [f"v{n}" for n in range(9)])
+    group = f"lag-of-{topic}"
+    reader = reader_of(topics, topic, startingOffsets="earliest", commitOffsetsToGroup=group)
+    for done in (0, 4, 9):
+        reader.latestOffset({topic: {"0": done}}, ReadAllAvailable())
+        found = topics.admin(lambda admin: admin.list_group_offsets({group: None}))[group]
+        assert {key.topic: offset.offset for key, offset in found.items()} == {topic: done}
