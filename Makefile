@@ -48,6 +48,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Tailrace needs Python 3.11 or newer; set PYTHON=python3.12, say")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/python -m compileall -q tailrace  # a broker starts in half the time where PYTHONDONTWRITEBYTECODE is set
 	touch $(READY)
 
 clean:

@@ -290,8 +290,8 @@ class ReplicaManager:
     ) -> list[Partition] | None:
         """Give the partitions of a consumer's fetch where all of them have nothing to read yet; None where any has.
 
-        That is what a consumer at the tail asks each time. To see it costs a fifth of reading nothing and trying in
-        vain to complete (8 of 17 µs). Followers are left out: their reads are noted.
+        That is what a consumer at the tail asks each time, and to see it is cheaper than to read nothing and to try in
+        vain to complete. Followers are left out: their reads are noted.
         """
         if params.replica_id >= 0:
             return None

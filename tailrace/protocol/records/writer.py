@@ -148,7 +148,7 @@ class BatchBuilder:
     def append_all(self, timestamp: int, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Add keys with their values at the next offsets, all with one timestamp.
 
-        The same as `append` for each, written out: a coordinator's records come by the thousand (0.4 of 0.9 µs each).
+        The same as `append` for each, written out: a coordinator's records come by the thousand.
         """
         if not records:
             return
