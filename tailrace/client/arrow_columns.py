@@ -10,7 +10,7 @@ others are not looked at, so that what `poll_arrow` gives can be sent on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tailrace.client.bulk_rows import NO_PARTITION, PartitionOf
+from tailrace.client.bulk_rows import NO_PARTITION, PartitionOf, Split
 from tailrace.client.murmur2_columns import hash_keys
 from tailrace.client.partitioner import KeyHashes
 from tailrace.client.producer_batch import Builder
@@ -129,7 +129,7 @@ class RecordColumns:
                 sizes += column.lengths
         return sizes
 
-    def split(self, bytes_max: int) -> Iterator[tuple[int, int, int]]:
+    def split(self, bytes_max: int) -> Iterator[Split]:
         """Divide the records into batches of `bytes_max`, or of one record: start, end, and the most bytes of each."""
         ends = np.cumsum(self.size_bounds())
         room = bytes_max - HEADER_SIZE
@@ -165,11 +165,11 @@ class RecordColumns:
         for number, rows in zip(numbers, np.split(order, firsts[1:]), strict=True):
             yield int(number), self.take(rows)
 
-    def builder(self, size_max: int, compression: Compression, level: int | None) -> Builder:
-        """Give what makes one batch of all these records, which take `size_max` bytes at most."""
-        from tailrace.client.arrow_writer import ArrowBatchBuilder
+    def builders(self, splits: Sequence[Split], compression: Compression, level: int | None) -> Sequence[Builder]:
+        """Give what makes the batches into which these records are divided."""
+        from tailrace.client.arrow_writer import make_builders
 
-        return ArrowBatchBuilder(self, size_max, compression, level)
+        return make_builders(self, splits, compression, level)
 
     def _partitions(self, partitions_count: int, partition_of: PartitionOf | None) -> Integers | None:
         if self.partitions is not None:
@@ -298,7 +298,7 @@ def _read_headers(column: Any) -> tuple[BytesColumn, Integers]:
 
 def _lengths_column(column: BytesColumn) -> Any:
     count = len(column.lengths)
-    return binary_column([lay_out([varint_field(column.lengths)], count)] if count else [])
+    return binary_column(lay_out([varint_field(column.lengths)] if count else [], count))
 
 
 def join(pieces: list[Any]) -> Any:

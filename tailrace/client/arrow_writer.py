@@ -10,16 +10,18 @@ Needs pyarrow and numpy: `pip install tailrace[arrow]`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Final
 
 import crc32c
 import numpy as np
 
-from tailrace.client.arrow_columns import RecordColumns, join
+from tailrace.client.arrow_columns import BytesColumn, RecordColumns, join
+from tailrace.client.bulk_rows import Split
 from tailrace.client.varint_columns import (
+    Integers,
     VarintField,
-    VarintRows,
     binary_column,
     lay_out,
     same_in_each_row,
@@ -42,16 +44,45 @@ from tailrace.protocol.records.compression import Compression, compress
 pa: Any = import_module("pyarrow")
 
 
+class EncodedColumns:
+    """Several batches of columns, laid out together when the first of them is asked for.
+
+    Most of what numpy takes for a batch it takes for each of its calls, so it is called for some batches at once.
+    """
+
+    def __init__(self, columns: RecordColumns, starts: Sequence[int]) -> None:
+        self._columns: RecordColumns | None = columns
+        self._starts = starts
+        self._batches: list[memoryview] = []
+
+    def batch(self, index: int) -> memoryview:
+        """Give one batch, without its header."""
+        if self._columns is not None:
+            self._batches = encode_columns(self._columns, self._starts)
+            self._columns = None
+        return self._batches[index]
+
+
 class ArrowBatchBuilder:
-    """Makes one batch of columns, when it is asked for its bytes: until then it holds nothing but views of them."""
+    """Makes one batch of columns, when it is asked for its bytes: until then there is nothing but views of them."""
 
-    __slots__ = ("_columns", "_compression", "_level", "records_count", "size")
+    __slots__ = ("_compression", "_encoded", "_index", "_level", "_times", "records_count", "size")
 
-    def __init__(self, columns: RecordColumns, size: int, compression: Compression, level: int | None) -> None:
-        self._columns = columns
+    def __init__(
+        self,
+        encoded: EncodedColumns,
+        index: int,
+        times: Integers,
+        size: int,
+        compression: Compression,
+        level: int | None,
+    ) -> None:
+        self._encoded = encoded
+        self._index = index
+        self._times = times
         self._compression = compression
         self._level = level
-        self.records_count = len(columns)
+        self.records_count = len(times)
         self.size = size
 
     def finish(
@@ -63,15 +94,14 @@ class ArrowBatchBuilder:
         is_transactional: bool = False,
     ) -> bytearray | memoryview:
         """Give the batch."""
-        batch: bytearray | memoryview = encode_columns(self._columns)
+        batch: bytearray | memoryview = self._encoded.batch(self._index)
         if self._compression is not Compression.NONE:
             records = compress(self._compression, memoryview(batch)[HEADER_SIZE:], level=self._level)
             batch = bytearray(HEADER_SIZE)
             batch += records
-        timestamps = self._columns.timestamps
         attributes = int(self._compression) | (TRANSACTIONAL_FLAG if is_transactional else 0)
         numbers = (producer_id, producer_epoch, base_sequence, self.records_count)
-        times = (int(timestamps[0]), int(timestamps.max()))
+        times = (int(self._times[0]), int(self._times.max()))
         length = len(batch) - LENGTH_END
         HEADER.pack_into(
             batch, 0, 0, length, NO_LEADER_EPOCH, 2, 0, attributes, self.records_count - 1, *times, *numbers
@@ -81,82 +111,58 @@ class ArrowBatchBuilder:
         return batch
 
 
-def encode_columns(columns: RecordColumns) -> memoryview:
-    """Lay out the records of a batch, whose base timestamp is the first one's, behind room for its header."""
+def make_builders(
+    columns: RecordColumns, splits: Sequence[Split], compression: Compression, level: int | None
+) -> list[ArrowBatchBuilder]:
+    """Give the builders of the batches into which columns are divided."""
+    encoded = EncodedColumns(columns, [start for start, _, _ in splits])
+    return [
+        ArrowBatchBuilder(encoded, index, columns.timestamps[start:end], size, compression, level)
+        for index, (start, end, size) in enumerate(splits)
+    ]
+
+
+def encode_columns(columns: RecordColumns, starts: Sequence[int]) -> list[memoryview]:
+    """Lay out the records of batches that begin at `starts`, each batch behind room for its header.
+
+    A batch's base timestamp is its first record's.
+    """
     count = len(columns)
-    heads: list[VarintRows] = []
-    middles: list[VarintRows] = []
-    tails: list[VarintRows] = []
-    for start, end in _stretches(count):
-        _lay_out_stretch(columns, start, end, heads, middles, tails)
-    pieces = [binary_column(heads, first_bytes=HEADER_SIZE)]
+    counts = np.diff(np.array([*starts, count]))
+    firsts = np.repeat(np.array(starts), counts)
+    times = varint_field(columns.timestamps - columns.timestamps[firsts])
+    offsets = varint_field(np.arange(count) - firsts)
+    value = varint_field(columns.value.lengths)
+    payload = _without_nulls(columns.value, value) + 1  # with the record's attributes, which are always 0
+    key, tail = _NULL, _ZERO
     if columns.key is not None:
-        pieces += [columns.key.array, binary_column(middles)]
-    pieces += [columns.value.array]
-    pieces += [_NO_HEADERS] if columns.headers is None else [binary_column(tails), columns.headers.array]
+        key = varint_field(columns.key.lengths)
+        payload += _without_nulls(columns.key, key)
+    if columns.headers is not None and columns.header_counts is not None:
+        tail = varint_field(columns.header_counts)
+        payload += columns.headers.lengths
+    for field in (times, offsets, key, value, tail):
+        payload += field.size
+    before = [varint_field(payload), _ZERO, times, offsets, key]
+    if columns.key is None:
+        pieces = [binary_column(lay_out([*before, value], count), starts=starts, room=HEADER_SIZE)]
+    else:
+        pieces = [binary_column(lay_out(before, count), starts=starts, room=HEADER_SIZE), columns.key.array]
+        pieces.append(binary_column(lay_out([value], count)))
+    pieces.append(columns.value.array)
+    pieces += (
+        [_NO_HEADERS] if columns.headers is None else [binary_column(lay_out([tail], count)), columns.headers.array]
+    )
     _, ends, data = join(pieces).buffers()
-    return memoryview(data).cast("B")[: int(np.frombuffer(ends, dtype=np.int32)[count])]
+    places = np.frombuffer(ends, dtype=np.int32)
+    octets = memoryview(data).cast("B")
+    return [octets[places[start] : places[end]] for start, end in zip(starts, [*starts[1:], count], strict=True)]
 
 
-_NO_HEADERS: Final = pa.scalar(b"\x00", pa.binary())
-_OFFSET_STEPS: Final = (64, 8_192, 1_048_576, 134_217_728)
-"""Where the varint of an offset in its batch takes a byte more."""
+def _without_nulls(column: BytesColumn, field: VarintField) -> Integers:
+    return column.lengths if field.low >= 0 else np.maximum(column.lengths, 0)
 
 
 _ZERO: Final = same_in_each_row(0)
 _NULL: Final = same_in_each_row(-1)
-_FIRST_OFFSETS: Final = [varint_field(np.arange(start, end)) for start, end in ((0, 64), (64, 8_192))]
-"""The offsets that most batches have, made once."""
-
-
-def _offsets(start: int, count: int) -> VarintField:
-    """Give the offsets of a stretch."""
-    if start > _OFFSET_STEPS[0]:
-        return varint_field(np.arange(start, start + count))
-    field = _FIRST_OFFSETS[0 if start == 0 else 1]
-    assert field.values is not None, "offsets are not all the same"
-    return VarintField(field.values[:count], field.size, field.low)
-
-
-def _stretches(count: int) -> list[tuple[int, int]]:
-    """Divide a batch where its offsets take more bytes: between, rows mostly have one layout."""
-    ends = [step for step in _OFFSET_STEPS if step < count]
-    return list(zip([0, *ends], [*ends, count], strict=True))
-
-
-def _lay_out_stretch(
-    columns: RecordColumns,
-    start: int,
-    end: int,
-    heads: list[VarintRows],
-    middles: list[VarintRows],
-    tails: list[VarintRows],
-) -> None:
-    """Lay out the varints of some rows: those before the key, those before the value, those before the headers."""
-    count = end - start
-    times = varint_field(columns.timestamps[start:end] - columns.timestamps[0])
-    offsets = _offsets(start, count)
-    value_lengths = columns.value.lengths[start:end]
-    value = varint_field(value_lengths)
-    body = [times, offsets, value]
-    payload = value_lengths if value.low >= 0 else np.maximum(value_lengths, 0)
-    key = _NULL
-    if columns.key is not None:
-        key_lengths = columns.key.lengths[start:end]
-        key = varint_field(key_lengths)
-        payload = payload + np.maximum(key_lengths, 0)
-    tail = _ZERO
-    if columns.headers is not None and columns.header_counts is not None:
-        tail = varint_field(columns.header_counts[start:end])
-        payload = payload + columns.headers.lengths[start:end]
-    sizes = payload + 1
-    for field in (*body, key, tail):
-        sizes += field.size
-    before = [varint_field(sizes), _ZERO, times, offsets, key]
-    if columns.key is None:
-        heads.append(lay_out([*before, value], count))
-    else:
-        heads.append(lay_out(before, count))
-        middles.append(lay_out([value], count))
-    if columns.headers is not None:
-        tails.append(lay_out([tail], count))
+_NO_HEADERS: Final = pa.scalar(b"\x00", pa.binary())

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Final
 
 from tailrace.client.accumulator import Accumulator, PartitionQueue, TopicQueues
 from tailrace.client.appender import RecordAppender
 from tailrace.client.bulk import BulkDelivery, BulkInterrupted, Range
-from tailrace.client.bulk_rows import NO_PARTITION, BulkRecords, PartitionOf
+from tailrace.client.bulk_rows import NO_PARTITION, BulkRecords, PartitionOf, Split
 from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError, RecordTooLarge
 from tailrace.client.partitioner import KeyHashes, Partitioner
@@ -22,6 +23,11 @@ from tailrace.client.producer_batch import ProducerBatch
 from tailrace.client.sender import Sender
 from tailrace.protocol.records.batch_header import HEADER_SIZE
 from tailrace.settings.client_config import ProducerConfig
+
+_PORTION_BATCHES: Final = 4
+_PORTIONS_IN_BUFFER: Final = 4
+"""So many batches are made at once, if so many of such portions have room in the buffer: each waits for all its memory,
+and a few of them keep the connections busy."""
 
 
 class BulkAppender:
@@ -87,12 +93,26 @@ class BulkAppender:
         for index, (number, group) in enumerate(groups):
             start = 0
             try:
-                for first, last, size in group.split(self._bytes_max):
-                    taken.append(await self._take(queues, number, group.slice(first, last), size))
+                for first, last, splits in self._portions(group):
+                    taken += await self._take(queues, number, group.slice(first, last), splits)
                     start = last
             except BaseException:
                 left += [group.slice(start, len(group)), *(other for _, other in groups[index + 1 :])]
                 raise
+
+    def _portions(self, records: BulkRecords) -> Iterator[tuple[int, int, list[Split]]]:
+        """Divide records into what is taken at once: some batches, as far as a part of the buffer holds them."""
+        bytes_max = min(self._bytes_max * _PORTION_BATCHES, self._memory.total_bytes // _PORTIONS_IN_BUFFER)
+        portion: list[Split] = []
+        first = size = 0
+        for start, end, batch_size in records.split(self._bytes_max):
+            if portion and size + batch_size > bytes_max:
+                yield first, start, portion
+                portion, first, size = [], start, 0
+            portion.append((start - first, end - first, batch_size))
+            size += batch_size
+        if portion:
+            yield first, len(records), portion
 
     def _groups(
         self, queues: TopicQueues, window: BulkRecords, partition: int | None
@@ -107,27 +127,34 @@ class BulkAppender:
             return lambda key, value: partitioner(topic, key, value, count)
         return (lambda key, value: NO_PARTITION) if self._config.partitioner_ignore_keys else None
 
-    async def _take(self, queues: TopicQueues, number: int, records: BulkRecords, size: int) -> Range:
-        """Make one batch of records and queue it, waiting for its memory."""
+    async def _take(
+        self, queues: TopicQueues, number: int, records: BulkRecords, splits: Sequence[Split]
+    ) -> list[Range]:
+        """Make batches of records and queue them, waiting for their memory."""
         queue = await self._queue(queues, number)
-        clock = self._cluster.clock
-        size = min(size, self._memory.total_bytes)
+        size = min(sum(batch_size for _, _, batch_size in splits), self._memory.total_bytes)
         if not self._memory.try_reserve(size):
             self._sender.wake()
             await self._memory.reserve(size, self._config.max_block_ms)
         try:
             self._appender.check()
-            builder = records.builder(size, self._accumulator.compression, self._accumulator.level)
+            builders = records.builders(splits, self._accumulator.compression, self._accumulator.level)
         except BaseException:
             self._memory.release(size)
             raise
-        batch = ProducerBatch(queue.topic_partition, created_at=clock.monotonic(), reserved_bytes=size, builder=builder)
-        self._accumulator.add(queue, batch)
+        now = self._cluster.clock.monotonic()
+        taken: list[Range] = []
+        for builder in builders:
+            # They may share their memory, so it is given back with the last one, which is settled last.
+            reserved = size if builder is builders[-1] else 0
+            batch = ProducerBatch(queue.topic_partition, created_at=now, reserved_bytes=reserved, builder=builder)
+            self._accumulator.add(queue, batch)
+            taken.append((batch, 0, builder.records_count))
         self._appender.begun(queue)
         if queues.sticky is queue:
             queues.sticky_bytes += size
-        await asyncio.sleep(0)  # so much work at once: others have a turn, and the batch can leave
-        return batch, 0, len(records)
+        await asyncio.sleep(0)  # so much work at once: others have a turn, and the batches can leave
+        return taken
 
     async def _queue(self, queues: TopicQueues, number: int) -> PartitionQueue:
         if number == NO_PARTITION:

@@ -23,6 +23,9 @@ NO_PARTITION = -1
 PartitionOf = Callable[[bytes | None, bytes | None], int]
 """Gives the partition for a key and a value."""
 
+Split = tuple[int, int, int]
+"""Where a batch begins and ends among the records, and the most bytes that it takes."""
+
 Self = TypeVar("Self")
 
 
@@ -49,7 +52,7 @@ class BulkRecords(Protocol):
         """Give the records from `start` up to `end`."""
         ...
 
-    def split(self, bytes_max: int) -> Iterator[tuple[int, int, int]]:
+    def split(self, bytes_max: int) -> Iterator[Split]:
         """Divide the records into batches of `bytes_max`, or of one record: start, end, and the most bytes of each."""
         ...
 
@@ -59,8 +62,8 @@ class BulkRecords(Protocol):
         """Group the records by partition, in order: as `partition_of` says, else by key; NO_PARTITION without one."""
         ...
 
-    def builder(self, size_max: int, compression: Compression, level: int | None) -> Builder:
-        """Give what makes one batch of all these records, which take `size_max` bytes at most."""
+    def builders(self, splits: Sequence[Split], compression: Compression, level: int | None) -> Sequence[Builder]:
+        """Give what makes the batches into which these records are divided."""
         ...
 
 
@@ -122,7 +125,7 @@ class RecordRows:
             [self.rows[place] for place in places],
         )
 
-    def split(self, bytes_max: int) -> Iterator[tuple[int, int, int]]:
+    def split(self, bytes_max: int) -> Iterator[Split]:
         """Divide the records into batches of `bytes_max`, or of one record: start, end, and the most bytes of each."""
         start, size = 0, HEADER_SIZE
         for place, record_size in enumerate(self.sizes()):
@@ -151,14 +154,16 @@ class RecordRows:
         for number, mine in places.items():
             yield number, self.take(mine)
 
-    def builder(self, size_max: int, compression: Compression, level: int | None) -> Builder:
-        """Give what makes one batch of all these records, which take `size_max` bytes at most."""
+    def builders(self, splits: Sequence[Split], compression: Compression, level: int | None) -> Sequence[Builder]:
+        """Give what makes the batches into which these records are divided."""
+        return [self._builder(start, end, size, compression, level) for start, end, size in splits]
+
+    def _builder(self, start: int, end: int, size_max: int, compression: Compression, level: int | None) -> Builder:
         builder = BatchBuilder(compression=compression, level=level, bytes_max=size_max)
         append = builder.try_append
-        keys, headers = self.keys, self.headers
-        for place, value in enumerate(self.values):
-            added = append(
-                self.timestamps[place], keys[place] if keys else None, value, headers[place] if headers else ()
-            )
-            assert added == place, "a batch was made for more bytes than its records were said to take"
+        keys, headers, timestamps, values = self.keys, self.headers, self.timestamps, self.values
+        for place in range(start, end):
+            key, own = keys[place] if keys else None, headers[place] if headers else ()
+            added = append(timestamps[place], key, values[place], own)
+            assert added == place - start, "a batch was made for more bytes than its records were said to take"
         return builder

@@ -1,7 +1,7 @@
 """Varints of whole columns of numbers, with numpy: the fields of a row beside each other, as an Arrow column of bytes.
 
-Where every row takes the same number of bytes, which is the rule, they are laid out as a matrix, a column of it at a
-time; where rows differ, each byte is written to its place.
+Rows are laid out as a matrix of bytes that has room for the longest number of each field, a column of it at a time;
+what shorter numbers leave empty is then left out. No step has a loop over rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ Octets = NDArray[np.uint8]
 class VarintField:
     """One number a row, zigzag; None where all rows have `low`, which else is the least of them.
 
-    `size` is how many bytes each row's takes, or every row's.
+    `size` is how many bytes each row's takes, or every row's; `size_max` how many at most.
     """
 
     values: NDArray[np.uint64] | None
     size: int | Integers
+    size_max: int
     low: int
 
 
@@ -56,41 +57,53 @@ def varint_field(values: Integers) -> VarintField:
         zigzag = ((values << 1) ^ (values >> 63)).astype(np.uint64)
         least, most = 0, max(-low * 2 - 1, high << 1)
     size = _size(most)
-    return VarintField(zigzag, size if _size(least) == size else _sizes(zigzag, size), low)
+    return VarintField(zigzag, size if _size(least) == size else _sizes(zigzag, size), size, low)
 
 
 def same_in_each_row(value: int) -> VarintField:
     """Give a field that has one number in every row."""
-    return VarintField(None, len(encode_varint(value)), value)
+    size = len(encode_varint(value))
+    return VarintField(None, size, size, value)
 
 
 def lay_out(fields: Sequence[VarintField], count: int) -> VarintRows:
     """Write the fields of each row beside each other."""
+    template = b"".join(encode_varint(field.low) if field.values is None else bytes(field.size_max) for field in fields)
+    out = np.empty((count, len(template)), dtype=np.uint8)
+    out[:] = np.frombuffer(template, dtype=np.uint8)
+    is_filled: NDArray[np.bool_] | None = None
+    column = 0
     size: Any = 0
     for field in fields:
         size = size + field.size
-    if isinstance(size, int):
-        return VarintRows(_matrix(fields, count, size), size, count)
-    return VarintRows(_scattered(fields, size), size, count)
+        if field.values is not None:
+            if not isinstance(field.size, int):
+                if is_filled is None:
+                    is_filled = np.ones(out.shape, dtype=np.bool_)
+                _fill(out[:, column:], field.values, field.size, field.size_max, is_filled[:, column:])
+            else:
+                _fill_alike(out[:, column:], field.values, field.size)
+        column += field.size_max
+    return VarintRows(out.reshape(-1) if is_filled is None else out[is_filled], size, count)
 
 
-def binary_column(parts: Sequence[VarintRows], *, first_bytes: int = 0) -> Any:
-    """Make an Arrow column of rows, whose first value has `first_bytes` of room in front of it."""
-    count = sum(part.count for part in parts)
-    offsets = np.empty(count + 1, dtype=np.int32)
-    offsets[0] = 0
-    row, position = 0, first_bytes
-    for part in parts:
-        places = offsets[row + 1 : row + 1 + part.count]
-        if isinstance(part.size, int):
-            places[:] = np.arange(position + part.size, position + part.size * part.count + 1, part.size)
-        else:
-            np.cumsum(part.size, out=places)
-            places += position
-        row += part.count
-        position += len(part.data)
-    data = np.concatenate([np.zeros(first_bytes, dtype=np.uint8), *(part.data for part in parts)])
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+def binary_column(rows: VarintRows, *, starts: Sequence[int] = (), room: int = 0) -> Any:
+    """Make an Arrow column of rows; those at `starts`, the first of which is 0, have `room` bytes in front."""
+    offsets = np.zeros(rows.count + 1, dtype=np.int32)
+    if isinstance(rows.size, int):
+        offsets[1:] = np.arange(1, rows.count + 1) * rows.size
+    else:
+        np.cumsum(rows.size, out=offsets[1:])
+    data = rows.data
+    if room:
+        gap = np.zeros(room, dtype=np.uint8)
+        pieces: list[Octets] = []
+        for start, end in zip(starts, [*starts[1:], rows.count], strict=True):
+            pieces += [gap, data[offsets[start] : offsets[end]]]
+        data = np.concatenate(pieces)
+        for start in starts:
+            offsets[start + 1 :] += room
+    return pa.Array.from_buffers(pa.binary(), rows.count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _size(zigzag: int) -> int:
@@ -104,50 +117,24 @@ def _sizes(zigzag: NDArray[np.uint64], most: int) -> Integers:
     return sizes
 
 
-def _matrix(fields: Sequence[VarintField], count: int, width: int) -> Octets:
-    out = np.empty((count, width), dtype=np.uint8)
-    template = bytearray()
-    varying: list[tuple[int, NDArray[np.uint64], int]] = []
-    for field in fields:
-        assert isinstance(field.size, int), "a matrix has columns of one width"
-        if field.values is None:
-            template += encode_varint(field.low)
+def _fill_alike(out: Octets, values: NDArray[np.uint64], size: int) -> None:
+    """Write varints that are all of one size."""
+    for index in range(size):
+        octets = (values >> np.uint64(7 * index) if index else values).astype(np.uint8)
+        if index < size - 1:
+            octets |= np.uint8(0x80)
         else:
-            varying.append((len(template), field.values, field.size))
-            template += bytes(field.size)
-    out[:] = np.frombuffer(template, dtype=np.uint8)
-    for column, values, size in varying:
-        for index in range(size):
-            out[:, column + index] = _octets(values, index, size)
-    return out.reshape(-1)
+            octets &= np.uint8(0x7F)
+        out[:, index] = octets
 
 
-def _scattered(fields: Sequence[VarintField], size: Integers) -> Octets:
-    ends = np.cumsum(size)
-    out = np.empty(int(ends[-1]), dtype=np.uint8)
-    position = ends - size
-    for field in fields:
-        if field.values is None:
-            for index, octet in enumerate(encode_varint(field.low)):
-                out[position + index] = octet
-        elif isinstance(field.size, int):
-            for index in range(field.size):
-                out[position + index] = _octets(field.values, index, field.size)
-        else:
-            for bytes_count in np.unique(field.size).tolist():
-                rows = np.flatnonzero(field.size == bytes_count)
-                places, values = position[rows], field.values[rows]
-                for index in range(bytes_count):
-                    out[places + index] = _octets(values, index, bytes_count)
-        position = position + field.size
-    return out
-
-
-def _octets(values: NDArray[np.uint64], index: int, size: int) -> Octets:
-    """Give one byte of each varint of `size` bytes; its upper bit says whether more follow."""
-    octets = (values >> np.uint64(7 * index) if index else values).astype(np.uint8)
-    if index < size - 1:
-        octets |= np.uint8(0x80)
-    else:
+def _fill(out: Octets, values: NDArray[np.uint64], size: Integers, size_max: int, is_filled: NDArray[np.bool_]) -> None:
+    """Write varints of several sizes, and say which bytes they leave empty."""
+    for index in range(size_max):
+        octets = (values >> np.uint64(7 * index) if index else values).astype(np.uint8)
         octets &= np.uint8(0x7F)
-    return octets
+        if index < size_max - 1:
+            goes_on = size > index + 1
+            octets |= goes_on.view(np.uint8) << np.uint8(7)
+            is_filled[:, index + 1] = goes_on
+        out[:, index] = octets

@@ -58,7 +58,8 @@ def as_bytes(value: str | None) -> bytes | None:
 
 def decoded(columns: RecordColumns, compression: Compression = Compression.NONE) -> list[Record]:
     size = sum(size for _, _, size in columns.split(1 << 30))
-    batch = columns.builder(size, compression, None).finish()
+    (builder,) = columns.builders([(0, len(columns), size)], compression, None)
+    batch = builder.finish()
     header = read_batch_header(batch)
     check_crc(batch, 0, header)
     assert header.size == len(batch)
@@ -66,6 +67,22 @@ def decoded(columns: RecordColumns, compression: Compression = Compression.NONE)
     assert compression is not Compression.NONE or len(batch) <= size, "no more bytes than were reserved"
     found = list(read_records(batch))
     assert header.max_timestamp == max(record.timestamp for record in found)
+    return found
+
+
+def decoded_apart(columns: RecordColumns, bytes_max: int) -> list[Record]:
+    """Decode the batches of `bytes_max` into which columns are divided, made last to first, with offsets going on."""
+    splits = list(columns.split(bytes_max))
+    builders = columns.builders(splits, Compression.NONE, None)
+    batches = [builder.finish() for builder in reversed(builders)][::-1]
+    found: list[Record] = []
+    for (start, end, size), batch in zip(splits, batches, strict=True):
+        header = read_batch_header(batch)
+        check_crc(batch, 0, header)
+        assert header.size == len(batch) <= max(size, bytes_max)
+        records = list(read_records(batch))
+        assert [record.offset for record in records] == list(range(end - start))
+        found += [Record(start + r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records]
     return found
 
 
@@ -116,6 +133,7 @@ def test_a_batch_has_the_rows_of_its_columns(
         for record in decoded(columns, compression)
     ]
     assert found == expected(rows)
+    assert decoded_apart(columns, 300) == expected(rows)
 
 
 @pytest.mark.parametrize("kind", [pa.binary(4), pa.null()])
