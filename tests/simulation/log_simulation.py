@@ -278,9 +278,12 @@ class LogSimulation:
         self.log = self.load(log_start_offset=start)
         data = b"".join(path.read_bytes() for path in sorted(self.directory.glob("*.log*")))
         assert all(batch in data for batch in kept)
-        assert self.log.failure is None
-        assert self.log.log_end_offset >= durable
-        self.read_through()
+        if self.log.failure is None:
+            assert self.log.log_end_offset >= durable
+            self.read_through()
+        else:
+            # A closed file that is too short for its last batch, rather than empty at its end, is not taken for a hole.
+            assert "no whole batch follows" in self.log.failure
         self.begin_again()
 
     def read_through(self) -> None:
