@@ -1,8 +1,8 @@
 """What the producers of four clients cost: each function sends so many records once and waits for all of them.
 
 Every client runs with its own defaults but for what the comparison fixes: acks=all, batch size and linger, and the
-system's own size for the socket's buffer, which is the others' default. The record's value is a new object each time, as
-a program would make it; no key, no headers, no compression.
+system's own size for the socket's buffer, which is the others' default. The record's value is a new object each time,
+as a program would make it; no key, no headers, no compression.
 """
 
 from __future__ import annotations
