@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, wait
 from itertools import islice
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ from tailrace.client import (
     UnsupportedVersion,
 )
 from tailrace.client.admin import NewTopic
-from tailrace.client.blocking import Admin, Consumer, Producer
+from tailrace.client.blocking import Admin, BlockingDelivery, Consumer, Producer
 from tailrace.client.blocking.producer import HANDED_OVER_MAX
 from tailrace.client.errors import BufferExhausted, ClientError, WokenUp
 from tailrace.client.serializers import JsonDeserializer, JsonSerializer, StringDeserializer, StringSerializer
@@ -92,21 +91,22 @@ def test_records_are_written_and_read_and_committed(servers: str, topic: str) ->
 
 
 def test_many_threads_send_through_one_producer(servers: str, topic: str) -> None:
-    deliveries: list[Future[object]] = []
+    deliveries: list[BlockingDelivery] = []
     registry = CollectorRegistry()
     with Producer(bootstrap_servers=servers, linger_ms=1, metrics=registry) as producer:
 
         def send() -> None:
-            deliveries.extend([producer.send(topic, b"v", partition=0) for _ in range(3 * HANDED_OVER_MAX)])  # type: ignore[list-item]
+            deliveries.extend([producer.send(topic, b"v", partition=0) for _ in range(3 * HANDED_OVER_MAX)])
 
         threads = [threading.Thread(target=send) for _ in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert wait(deliveries, 30).not_done == set()
+        producer.flush()
+        assert all(delivery.done() for delivery in deliveries)
         assert list(registry.collect()), "what is counted is told while the producer is open"
-    offsets = sorted(delivery.result().offset for delivery in deliveries)  # type: ignore[attr-defined]
+    offsets = sorted(delivery.result().offset for delivery in deliveries)
     assert offsets == list(range(6 * HANDED_OVER_MAX))
 
 
@@ -151,7 +151,6 @@ def test_what_is_wrong_with_a_record_is_told_by_its_delivery(servers: str, topic
         with pytest.raises(SerializationFailed, match="not JSON serializable"):
             wrong.result(30)
         assert right.result(30).offset == 0
-        assert not right.cancel()
         assert producer.send(topic, None, partition=9).exception(30) is not None
     with pytest.raises(ClientClosed):
         producer.send(topic, [1])
@@ -176,6 +175,27 @@ def test_a_producer_that_cannot_write_makes_its_threads_wait(servers: str) -> No
         hold.set()
         producer.close(flush=False)
     assert all(isinstance(delivery.exception(30), ClientError) for delivery in sent)
+
+
+def test_deliveries_are_waited_for_and_told_of_whenever_somebody_asks(servers: str, topic: str) -> None:
+    told: list[str] = []
+    with Producer(bootstrap_servers=servers, linger_ms=60_000, max_block_ms=5_000) as producer:
+        delivery = producer.send(topic, b"v", partition=0)
+        delivery.add_done_callback(lambda done: told.append(f"early {done.result().offset}"))
+        with pytest.raises(TimeoutError, match=r"not acknowledged in 0\.01 s"):
+            delivery.result(0.01)
+        assert not delivery.done()
+        producer.flush()
+        assert delivery.exception() is None
+        delivery.add_done_callback(lambda done: told.append(f"late {done.result().offset}"))
+        wrong = producer.send(topic, 5)  # type: ignore[arg-type]
+        wrong.add_done_callback(lambda done: told.append(type(done.exception()).__name__))
+        with pytest.raises(TypeError, match="is int, not bytes"):
+            wrong.result(10)
+    assert sorted(told) == ["TypeError", "early 0", "late 0"]
+    assert "TypeError" in repr(wrong)
+    delivery.add_done_callback(lambda done: told.append("after the end"))
+    assert told[-1] == "after the end"
 
 
 def test_a_callback_that_would_wait_for_itself_is_told_so(servers: str, topic: str) -> None:

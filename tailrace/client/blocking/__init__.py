@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tailrace.client.blocking.admin import Admin
 from tailrace.client.blocking.consumer import Consumer
+from tailrace.client.blocking.delivery import BlockingDelivery
 from tailrace.client.blocking.producer import Producer
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = ["Admin", "BlockingDelivery", "Consumer", "Producer"]

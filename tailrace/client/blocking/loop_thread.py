@@ -27,9 +27,14 @@ class LoopThread:
         self._thread = threading.Thread(target=self._serve, name="tailrace-client", daemon=True)
         self._thread.start()
 
+    @property
+    def is_current(self) -> bool:
+        """Whether it is this thread that asks."""
+        return threading.current_thread() is self._thread
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and wait for its end; whoever is interrupted meanwhile cancels it."""
-        if threading.current_thread() is self._thread:
+        if self.is_current:
             work.close()
             raise InvalidState("a callback runs on the clients' own thread, and cannot wait for what that is to do")
         done = asyncio.run_coroutine_threadsafe(work, self.loop)
@@ -50,7 +55,7 @@ class LoopThread:
     def stop(self) -> None:
         """End the loop and its thread."""
         self.loop.call_soon_threadsafe(self.loop.stop)
-        if threading.current_thread() is not self._thread:
+        if not self.is_current:
             self._thread.join()
 
     def _serve(self) -> None:

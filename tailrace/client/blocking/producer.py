@@ -6,7 +6,7 @@
 
 `send` hands a record over and returns at once: going to the loop's thread and back for each would cost more than the
 record. A thousand records at most are on their way there; beyond that, and while the buffer is full, `send` waits. What
-is wrong with a record is told by its delivery, a concurrent.futures.Future. Any number of threads may send.
+is wrong with a record is told by its delivery. Any number of threads may send.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, Unpack, overload
 
+from tailrace.client.blocking.delivery import BlockingDelivery
 from tailrace.client.blocking.face import BlockingClient, blocking
 from tailrace.client.bulk import BulkDelivery, WrittenRange
-from tailrace.client.delivery import Delivery, RecordMetadata
 from tailrace.client.errors import BufferExhausted, ClientClosed
 from tailrace.client.group_metadata import ConsumerGroupMetadata
 from tailrace.client.interceptors import ProducerInterceptor
@@ -48,16 +48,8 @@ HANDED_OVER_MAX: Final = 1_000
 """How many records may be on their way to the loop's thread."""
 
 
-class _Sent(NamedTuple):
-    """A record on its way, and who waits for it."""
-
-    delivery: Future[RecordMetadata]
-    topic: str
-    value: Any
-    key: Any
-    headers: Sequence[RecordHeader]
-    partition: int | None
-    timestamp_ms: int
+_Sent: TypeAlias = tuple[BlockingDelivery, str, Any, Any, Sequence[RecordHeader], int | None, int]
+"""A record on its way: who waits for it, topic, value, key, headers, partition, timestamp."""
 
 
 class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
@@ -134,7 +126,8 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
         )
         super().__init__(make)
         self._time_ms = SystemClock().time_ms
-        self._room = threading.Condition()
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
         self._sent: deque[_Sent] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._is_pumping = False
@@ -155,24 +148,25 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
         headers: Sequence[RecordHeader] = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
-    ) -> Future[RecordMetadata]:
-        """Hand a record over, and give the future of where it is written; its callbacks run on the clients' thread.
+    ) -> BlockingDelivery:
+        """Hand a record over, and give the future of where it is written.
 
         BufferExhausted where the loop's thread has taken none for max.block.ms, ClientClosed after `close`.
         """
-        delivery: Future[RecordMetadata] = Future()
-        delivery.set_running_or_notify_cancel()  # what is sent cannot be taken back
+        thread = self._thread
+        if thread is None:
+            raise ClientClosed("the producer is closed")
+        delivery = BlockingDelivery(thread)
         timestamp = self._time_ms() if timestamp_ms is None else timestamp_ms
-        record = _Sent(delivery, topic, value, key, headers, partition, timestamp)
-        with self._room:
-            if self._is_closed or self._thread is None:
+        with self._lock:
+            if self._is_closed:
                 raise ClientClosed("the producer is closed")
             if len(self._sent) >= HANDED_OVER_MAX:
                 self._wait_for_room()
-            self._sent.append(record)
+            self._sent.append((delivery, topic, value, key, headers, partition, timestamp))
             if not self._is_pumping:
                 self._is_pumping = True
-                self._thread.loop.call_soon_threadsafe(self._start_pump)
+                thread.loop.call_soon_threadsafe(self._start_pump)
         return delivery
 
     def send_batch(
@@ -235,7 +229,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
 
     def close(self, *, flush: bool = True, timeout_ms: float | None = None) -> None:
         """Flush, unless told not to, and stop; see `tailrace.client.Producer.close`."""
-        with self._room:
+        with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
@@ -268,7 +262,7 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
     async def _pump_records(self) -> None:
         """Give records to the asyncio producer in their order, until there are none."""
         while True:
-            with self._room:
+            with self._lock:
                 sent, self._sent = self._sent, deque()
                 if not sent:
                     self._is_pumping = False
@@ -288,22 +282,22 @@ class Producer(BlockingClient[AsyncProducer[Any, Any]], Generic[K, V]):
                 topic, value, key=key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
             )
         except asyncio.CancelledError:
-            delivery.set_exception(ClientClosed("the producer was closed"))
+            delivery.fail(ClientClosed("the producer was closed"))
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, who sent the record is to know
-            delivery.set_exception(error)
+            delivery.fail(error)
         else:
-            placed.add_done_callback(partial(_settle, delivery))
+            delivery.place(placed)
 
     def _give_up(self, sent: deque[_Sent]) -> None:
         """Tell those whose records have no place that they never will."""
-        with self._room:
+        with self._lock:
             sent += self._sent
             self._sent.clear()
             self._is_pumping = False
             self._room.notify_all()
-        for record in sent:
-            record.delivery.set_exception(ClientClosed("the producer was closed"))
+        for delivery, *_ in sent:
+            delivery.fail(ClientClosed("the producer was closed"))
 
     async def _drain(self) -> None:
         """Wait until every record that was handed over has its place."""
@@ -334,11 +328,3 @@ class BlockingTransaction:
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._after_records(lambda: self._block.__aexit__(error_type, error, traceback))
-
-
-def _settle(delivery: Future[RecordMetadata], placed: Delivery) -> None:
-    error = placed.exception()
-    if error is None:
-        delivery.set_result(placed.result())
-    else:
-        delivery.set_exception(error)
