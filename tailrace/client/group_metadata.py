@@ -42,12 +42,3 @@ class OffsetToCommit(Protocol):
     def leader_epoch(self) -> int:
         """The leader epoch of the last record that was read; -1 where it is not known."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PlainOffset:
-    """An offset of which nothing else is known."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1

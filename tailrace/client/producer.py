@@ -23,6 +23,7 @@ from tailrace.client.buffer_memory import BufferMemory
 from tailrace.client.bulk import BulkDelivery, send_one_by_one
 from tailrace.client.bulk_appender import BulkAppender
 from tailrace.client.cluster import Cluster
+from tailrace.client.consumer_record import OffsetAndMetadata
 from tailrace.client.deadline import within
 from tailrace.client.delivery import Delivery, RecordMetadata
 from tailrace.client.errors import (
@@ -32,7 +33,7 @@ from tailrace.client.errors import (
     InvalidState,
     OperationTimedOut,
 )
-from tailrace.client.group_metadata import ConsumerGroupMetadata, OffsetToCommit, PlainOffset
+from tailrace.client.group_metadata import ConsumerGroupMetadata, OffsetToCommit
 from tailrace.client.interceptors import Interceptors, ProducerInterceptor, ProducerRecord
 from tailrace.client.metadata import PartitionMetadata
 from tailrace.client.partitioner import KeyHashes, Partitioner
@@ -285,7 +286,7 @@ class Producer(Generic[K, V]):
         partitions is refused. AbortableError where the transaction has to be aborted, or after max.block.ms.
         """
         metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
-        wanted = {key: PlainOffset(given) if isinstance(given, int) else given for key, given in offsets.items()}
+        wanted = {key: OffsetAndMetadata(given) if isinstance(given, int) else given for key, given in offsets.items()}
         await self._transactional().commit_offsets(wanted, metadata)
 
     async def commit_transaction(self) -> None:

@@ -26,6 +26,7 @@ from tailrace.client.errors import (
     ConnectionLost,
     FatalError,
     OperationTimedOut,
+    SerializationFailed,
     calls_for_metadata,
     is_retriable,
 )
@@ -197,20 +198,31 @@ class Sender:
                 if sent and size > self._config.max_request_size:
                     left.append((queue, leader))
                     continue
-                sent.append((self._take(queue), leader))
+                batch = self._take(queue)
+                if batch is not None:
+                    sent.append((batch, leader))
                 if queue.batches and self._accumulator.ready_at(queue) <= now and self._may_send(queue):
                     left.append((queue, leader))
-            self._send(node_id, connection, sent)
+            if sent:
+                self._send(node_id, connection, sent)
             # In turn: those that did not fit come first in the next request.
             targets = left
         return float("inf")
 
-    def _take(self, queue: PartitionQueue) -> ProducerBatch:
+    def _take(self, queue: PartitionQueue) -> ProducerBatch | None:
+        """Take a batch on its way; None where its bytes cannot be made, which fails it and nothing else."""
         batch = self._accumulator.take(queue)
-        if self._sequences is not None:
-            self._sequences.assign(batch)
-        else:
-            batch.close()
+        try:
+            if self._sequences is not None:
+                self._sequences.assign(batch)
+            else:
+                batch.close()
+        except Exception as error:  # noqa: BLE001 - a codec, or Arrow, may raise anything
+            _log.exception("%s: a batch for %s could not be made", self._cluster.client_id, batch.topic_partition)
+            failure = SerializationFailed(f"a batch for {batch.topic_partition} could not be made: {error}")
+            failure.__cause__ = error
+            self._fail(batch, failure)
+            return None
         batch.sent_as = (batch.producer, batch.base_sequence)
         batch.attempts_count += 1
         queue.on_wire_count += 1

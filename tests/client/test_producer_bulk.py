@@ -242,3 +242,21 @@ async def test_interceptors_see_every_record_of_a_batch() -> None:
     assert counting.offsets == [0, 1]
     assert [found.offset for found in delivery.result()] == [0, 1]
     await drive(setup.clock, setup.producer.close())
+
+
+async def test_a_batch_that_cannot_be_made_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no room for it")
+
+    setup = Setup(partitions=1, checks_sequences=True)
+    await as_batch(setup, [b"before"])
+    await drive(setup.clock, setup.producer.flush())
+    monkeypatch.setattr("tailrace.client.arrow_writer.encode_columns", fail)
+    broken = await as_arrow(setup, [b"broken"])
+    after = await as_batch(setup, [b"after"])
+    await drive(setup.clock, setup.producer.flush())
+    with pytest.raises(SerializationFailed, match="could not be made: no room for it"):
+        broken.result()
+    assert [found.offset for found in after.result()] == [1]
+    await drive(setup.clock, setup.producer.close())
+    assert setup.producer._accumulator.memory.available_bytes == setup.producer.config.buffer_memory
