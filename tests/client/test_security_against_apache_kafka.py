@@ -178,13 +178,14 @@ async def test_sessions_are_renewed_on_the_same_connections_while_records_flow(
     async with Cluster(config, token_provider=provide) as cluster:
         assert await Admin(cluster).create_topics([NewTopic(topic, 1, 1)]) == {topic: None}
         connections = {await cluster.any_connection(), await cluster.controller()}
-        async with Producer(cluster=cluster) as producer:
+        async with Producer(cluster=cluster, linger_ms=0, batch_size=200) as producer:
             deliveries = []
             while tokens < len(connections) * 4:
-                deliveries.append(await producer.send(topic, b"%d" % count))
-                count += 1
-                await deliveries[-1]
+                for _ in range(50):  # several batches are in flight when a session is renewed
+                    deliveries.append(await producer.send(topic, b"%d" % count))
+                    count += 1
                 await Admin(cluster).describe_cluster()
+                await deliveries[-100 if count > 100 else -1]
         assert [delivery.result().offset for delivery in deliveries] == list(range(count))
         assert all(connection.is_open for connection in connections)
 
