@@ -49,8 +49,8 @@ def recover_segment(
             raise SegmentDamaged(segment.log_path, position, reason)
         segment.index_span(span)
         if has_unsynced:
-            if span.base_offset >= log_start_offset:
-                leader_epochs.found(span.leader_epoch, span.base_offset)
+            if span.last_offset >= log_start_offset:
+                leader_epochs.found(span.leader_epoch, max(span.base_offset, log_start_offset))
         elif span.leader_epoch > (-1 if leader_epochs.latest_epoch is None else leader_epochs.latest_epoch):
             leader_epochs.assign(span.leader_epoch, span.base_offset)
         if span.magic == 2:

@@ -142,6 +142,15 @@ def test_leader_epochs_of_before_a_truncation_do_not_outlive_it(disk: FaultyDisk
     assert [tuple(entry) for entry in log.leader_epochs.entries] == [(1, 0), (2, 2)]
 
 
+def test_the_leader_epoch_of_a_batch_that_reaches_over_the_log_start_is_found(disk: FaultyDisk) -> None:
+    log = opened(disk)
+    append(log, b"0", b"1", leader_epoch=3)
+    log.close()
+    (log.directory / "leader-epoch-checkpoint").write_text("")
+    log = opened(disk, recovery_point=2, log_start_offset=1)
+    assert [tuple(entry) for entry in log.leader_epochs.entries] == [(3, 1)]
+
+
 def test_leader_epochs_that_a_killed_process_left_are_synced_with_the_next_flush(disk: FaultyDisk) -> None:
     log = opened(disk)
     append(log, b"0", leader_epoch=1)
