@@ -17,6 +17,7 @@ from tailrace.client.arrow_reader import HEADERS_TYPE, arrow_batch, binary_colum
 from tailrace.protocol.records.corrupt import CorruptRecords
 from tailrace.protocol.records.record_columns import DecodedColumns, decode_columns
 from tailrace.protocol.topic_partition import TopicPartition
+from tailrace.spark.json_values import CORRUPT_RECORD, check_json_type, decode_json
 from tailrace.spark.range_reader import FetchedPiece
 
 pa: Any = import_module("pyarrow")
@@ -33,19 +34,30 @@ SPARK_TYPES: Final = {
     "headers": "array<struct<key:string,value:binary>>",
 }
 _HEADERS: Final = "headers"
+_CORRUPT_COLUMN: Final = (CORRUPT_RECORD, "binary")
 _MICROSECONDS: Final = pa.timestamp("us", "UTC")
 _MILLISECONDS_MAX: Final = (2**63 - 1) // 1000
 _ARROW_BYTES_MAX: Final = 0x7FFFFFFF
 
 
-def source_schema(*, include_headers: bool) -> str:
-    """Give the source's columns, as Spark's DDL has them."""
-    return ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items() if include_headers or name != _HEADERS)
+def source_schema(*, include_headers: bool, value_schema: str | None = None) -> str:
+    """Give the source's columns, as Spark's DDL has them; with `value_schema` values are structs of these fields."""
+    kinds = dict(SPARK_TYPES)
+    if not include_headers:
+        del kinds[_HEADERS]
+    if value_schema is not None:
+        kinds["value"] = f"struct<{value_schema}>"
+        kinds[CORRUPT_RECORD] = "binary"
+    return ", ".join(f"{name} {kind}" for name, kind in kinds.items())
 
 
-def check_columns(names_and_types: Sequence[tuple[str, str]], *, include_headers: bool) -> list[str]:
+def check_columns(
+    names_and_types: Sequence[tuple[str, str]], *, include_headers: bool, decodes_json: bool = False
+) -> list[str]:
     """Give the names of a schema's columns; ValueError for one that the source does not have."""
     for name, kind in names_and_types:
+        if decodes_json and ((name == "value" and kind.startswith("struct<")) or (name, kind) == _CORRUPT_COLUMN):
+            continue
         expected = SPARK_TYPES.get(name)
         if expected is None:
             raise ValueError(f"there is no column '{name}': the source has {', '.join(SPARK_TYPES)}")
@@ -59,11 +71,20 @@ def check_columns(names_and_types: Sequence[tuple[str, str]], *, include_headers
 
 
 class RowBatches:
-    """Makes batches of these columns; `schema` is Spark's, as an Arrow schema."""
+    """Makes batches of these columns; `schema` is Spark's, as an Arrow schema.
 
-    def __init__(self, schema: Any) -> None:
+    With `decodes_json` values become structs, and what is corrupt of them is in a column of its own.
+    """
+
+    def __init__(self, schema: Any, *, decodes_json: bool = False) -> None:
         self._schema = schema
         self._names: list[str] = list(schema.names)
+        self._value_type: Any = None
+        if decodes_json and {"value", CORRUPT_RECORD} & set(self._names):
+            if "value" not in self._names:
+                raise ValueError(f"the column {CORRUPT_RECORD} is read together with the column value")
+            self._value_type = schema.field("value").type
+            check_json_type(self._value_type)
 
     def make(self, topic_partition: TopicPartition, piece: FetchedPiece, until: int) -> Any:
         """Give the records of a piece that are before `until`."""
@@ -84,23 +105,30 @@ class RowBatches:
         if len(rows.data) > _ARROW_BYTES_MAX:
             raise CorruptRecords("more bytes than an Arrow array of this kind can have")
         make = _makers(topic_partition, rows)
-        return self._batch([make[name]() for name in self._names])
+        wanted = [name for name in self._names if name in SPARK_TYPES]
+        return self._batch({name: make[name]() for name in wanted})
 
     def _of_rows(self, batch: Any, until: int) -> Any:
         """Make the batch of one that `arrow_reader` made."""
         batch = batch.slice(0, int(np.searchsorted(batch.column("offset").to_numpy(), until)))
-        columns = {name: batch.column("timestamp_type" if name == "timestampType" else name) for name in self._names}
+        columns = {
+            name: batch.column("timestamp_type" if name == "timestampType" else name)
+            for name in self._names
+            if name in SPARK_TYPES
+        }
         if "timestamp" in columns:
             milliseconds = columns["timestamp"].cast(pa.int64()).fill_null(-1).to_numpy()
             columns["timestamp"] = _timestamps(milliseconds)
         if _HEADERS in columns:
             columns[_HEADERS] = _null_where_empty(columns[_HEADERS])
-        return self._batch([columns[name] for name in self._names])
+        return self._batch(columns)
 
-    def _batch(self, columns: list[Any]) -> Any:
+    def _batch(self, columns: dict[str, Any]) -> Any:
+        if self._value_type is not None:
+            columns["value"], columns[CORRUPT_RECORD] = decode_json(columns["value"], self._value_type)
         typed = [
             column if column.type == field.type else column.cast(field.type)
-            for column, field in zip(columns, self._schema, strict=True)
+            for column, field in ((columns[field.name], field) for field in self._schema)
         ]
         return pa.RecordBatch.from_arrays(typed, schema=self._schema)
 

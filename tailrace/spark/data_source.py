@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from tailrace.spark.options import includes_headers, parse_source_options
+from tailrace.spark.options import SourceOptions, parse_column_options, parse_source_options
 from tailrace.spark.sink_options import parse_sink_options
 
 datasource: Any = import_module("pyspark.sql.datasource")
@@ -23,14 +23,15 @@ class TailraceDataSource(datasource.DataSource):  # pyright: ignore[reportUntype
         """Give the source's columns."""
         from tailrace.spark.columns import source_schema
 
-        return source_schema(include_headers=includes_headers(self.options))
+        include_headers, value_schema = parse_column_options(self.options)
+        return source_schema(include_headers=include_headers, value_schema=value_schema)
 
     def reader(self, schema: Any) -> Any:
         """Give the reader of a batch query."""
         from tailrace.spark.batch_reader import BatchReader
 
         options = parse_source_options(self.options, is_streaming=False)
-        _check(schema, options.include_headers)
+        _check(schema, options)
         return BatchReader(options, schema)
 
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
@@ -38,7 +39,7 @@ class TailraceDataSource(datasource.DataSource):  # pyright: ignore[reportUntype
         from tailrace.spark.stream_reader import StreamReader
 
         options = parse_source_options(self.options, is_streaming=True)
-        _check(schema, options.include_headers)
+        _check(schema, options)
         return StreamReader(options, schema)
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
@@ -54,11 +55,11 @@ class TailraceDataSource(datasource.DataSource):  # pyright: ignore[reportUntype
         return StreamWriter(parse_sink_options(self.options, _columns(schema), overwrites=False))
 
 
-def _check(schema: Any, include_headers: bool) -> None:
+def _check(schema: Any, options: SourceOptions) -> None:
     """Refuse columns that there are not."""
     from tailrace.spark.columns import check_columns
 
-    check_columns(_columns(schema), include_headers=include_headers)
+    check_columns(_columns(schema), include_headers=options.include_headers, decodes_json=options.decodes_json)
 
 
 def _columns(schema: Any) -> list[tuple[str, str]]:

@@ -45,14 +45,14 @@ _NAMES: Final = {
         "maxTriggerDelay",
         "groupIdPrefix",
         "commitOffsetsToGroup",
+        "format",
+        "valueSchema",
         "kafkaConsumer.pollTimeoutMs",
         "fetchOffset.numRetries",
         "fetchOffset.retryIntervalMs",
     )
 }
 _NOT_OFFERED: Final = {
-    "format": "values are given as bytes; decode them with from_json, from_csv or from_avro",
-    "valueschema": "values are given as bytes; decode them with from_json, from_csv or from_avro",
     "maxbytespertrigger": "limit a batch with maxOffsetsPerTrigger",
 }
 
@@ -76,6 +76,7 @@ class SourceOptions:
     offset_attempts: int
     offset_retry_interval_ms: int
     commit_group: str | None
+    decodes_json: bool
     kafka: Mapping[str, str]
 
 
@@ -112,13 +113,27 @@ def parse_source_options(given: Mapping[str, str], *, is_streaming: bool) -> Sou
         offset_attempts=_positive(options, "fetchoffset.numretries") or 3,
         offset_retry_interval_ms=_number(options, "fetchoffset.retryintervalms", 1_000),
         commit_group=options.get("commitoffsetstogroup"),
+        decodes_json=_json_schema(options) is not None,
         kafka=_kafka_settings(options),
     )
 
 
-def includes_headers(given: Mapping[str, str]) -> bool:
-    """Whether the option includeHeaders is set, which decides the columns."""
-    return _boolean({name.lower(): value for name, value in given.items()}, "includeheaders", False)
+def parse_column_options(given: Mapping[str, str]) -> tuple[bool, str | None]:
+    """Give what decides the columns: whether there are headers, and the fields of values that are JSON."""
+    options = {name.lower(): value for name, value in given.items()}
+    return _boolean(options, "includeheaders", False), _json_schema(options)
+
+
+def _json_schema(options: Mapping[str, str]) -> str | None:
+    """Give the fields that values have, as Spark's DDL; None where values are bytes."""
+    kind, schema = options.get("format"), options.get("valueschema")
+    if kind is None and schema is None:
+        return None
+    if kind is not None and kind.strip().lower() != "json":
+        raise ValueError(f"Option 'format' is json, not '{kind}'; decode other values with from_csv or from_avro")
+    if kind is None or schema is None or not schema.strip():
+        raise ValueError("the options format=json and valueSchema belong together: valueSchema='id long, name string'")
+    return schema.strip()
 
 
 def _refuse_unknown(options: Mapping[str, str]) -> None:

@@ -38,7 +38,7 @@ class TaskReader:
         options = self.options
         client = client_of(options.kafka, ConsumerConfig)
         settings = RangeSettings(options.poll_timeout_ms, options.fails_on_data_loss)
-        batches = RowBatches(to_arrow_schema(self.schema, timezone="UTC"))
+        batches = RowBatches(to_arrow_schema(self.schema, timezone="UTC"), decodes_json=options.decodes_json)
         for piece in read_range(client, offset_range, settings):
             batch = batches.make(offset_range.topic_partition, piece, offset_range.until)
             if batch.num_rows:

@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.spark.offset_limits import Earliest, GivenOffsets, GivenTimestamp, GivenTimestamps, Latest
-from tailrace.spark.options import SourceOptions, parse_source_options
+from tailrace.spark.options import SourceOptions, parse_column_options, parse_source_options
 from tailrace.spark.topic_selection import Assign, Subscribe, SubscribePattern
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -106,8 +106,9 @@ def test_topics_that_cannot_be_chosen_so(strategy: dict[str, str], options: dict
         ({"kafka.interceptor.classes": "x"}, "Kafka option 'interceptor.classes' is not supported"),
         ({"kafka.fetch.min.bytes": "many"}, "Kafka option fetch.min.bytes=many"),
         ({"startingOffset": "earliest"}, "did you mean 'startingOffsets'?"),
-        ({"format": "json"}, "Option 'format' is not supported"),
-        ({"valueSchema": "a int"}, "Option 'valueschema' is not supported"),
+        ({"format": "avro", "valueSchema": "a int"}, "Option 'format' is json, not 'avro'"),
+        ({"format": "json"}, "format=json and valueSchema belong together"),
+        ({"valueSchema": "a int"}, "format=json and valueSchema belong together"),
         ({"maxBytesPerTrigger": "1"}, "Option 'maxbytespertrigger' is not supported"),
     ],
 )
@@ -122,6 +123,13 @@ def test_a_stream_has_no_end() -> None:
     with pytest.raises(ValueError, match="ending timestamp not valid in streaming queries"):
         parse(is_streaming=True, endingTimestamp="1")
     assert parse(is_streaming=True, startingOffsets="latest").starting == Latest()
+
+
+def test_values_are_decoded_where_that_is_asked_for() -> None:
+    given = {"Format": "JSON", "valueSchema": "a int "}
+    assert parse(**given).decodes_json
+    assert not parse().decodes_json
+    assert parse_column_options({**given, "includeHeaders": "true"}) == (True, "a int")
 
 
 def test_a_group_to_commit_to_has_a_name() -> None:

@@ -27,6 +27,7 @@ from tests.spark.topics import Topics
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from tailrace.spark.columns import RowBatches, check_columns, source_schema  # noqa: E402 - it needs pyarrow
+from tailrace.spark.json_values import CORRUPT_RECORD  # noqa: E402 - it needs pyarrow
 
 SCHEMA = pa.schema(
     [
@@ -211,6 +212,22 @@ def test_a_time_beyond_microseconds_is_refused() -> None:
         RowBatches(SCHEMA).make(TopicPartition("t", 0), piece_of(data), 1)
 
 
+def test_json_values_become_structs_beside_the_other_columns() -> None:
+    value = pa.field("value", pa.struct([("id", pa.int64())]))
+    schema = pa.schema([value, SCHEMA.field("offset"), pa.field(CORRUPT_RECORD, pa.binary())])
+    texts = [b'{"id":1}', b"{}", b"what?", None]
+    new = bytes(write_batch([Record(n, n, None, text) for n, text in enumerate(texts)]))
+    old = b"".join(message(n, None, text, magic=1, timestamp=n) for n, text in enumerate(texts))
+    for data in (new, old):
+        batch = RowBatches(schema, decodes_json=True).make(TopicPartition("t", 0), piece_of(data), 4)
+        assert batch.column("value").to_pylist() == [{"id": 1}, {"id": None}, None, None]
+        assert batch.column(CORRUPT_RECORD).to_pylist() == [None, None, b"what?", None]
+        assert batch.column("offset").to_pylist() == [0, 1, 2, 3]
+    alone = pa.schema([pa.field(CORRUPT_RECORD, pa.binary())])
+    with pytest.raises(ValueError, match="together with the column value"):
+        RowBatches(alone, decodes_json=True)
+
+
 def test_columns_are_those_of_the_official_source() -> None:
     expected = (
         "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
@@ -218,6 +235,10 @@ def test_columns_are_those_of_the_official_source() -> None:
     assert source_schema(include_headers=False) == expected
     assert source_schema(include_headers=True) == f"{expected}, headers array<struct<key:string,value:binary>>"
     assert check_columns([("value", "binary")], include_headers=False) == ["value"]
+    decoded = source_schema(include_headers=False, value_schema="id long")
+    assert decoded == f"{expected.replace('value binary', 'value struct<id long>')}, {CORRUPT_RECORD} binary"
+    typed = [("value", "struct<id:bigint>"), (CORRUPT_RECORD, "binary")]
+    assert check_columns(typed, include_headers=False, decodes_json=True) == ["value", CORRUPT_RECORD]
     for columns, wrong in [
         ([("worth", "binary")], "there is no column 'worth'"),
         ([("value", "string")], "is of type binary, not string"),

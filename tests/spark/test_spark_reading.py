@@ -32,12 +32,30 @@ def test_a_batch_is_read_with_all_columns(spark: Any, topics: Topics) -> None:
     assert 10 <= smaller.rdd.getNumPartitions() <= 11
 
 
+def test_json_is_decoded_into_columns(spark: Any, topics: Topics) -> None:
+    topic = topics.create()
+    texts = [f'{{"id": {n}, "name": "n{n}", "at": "2013-01-01T10:00:{n % 60:02}Z"}}' for n in range(500)]
+    topics.send(topic, [*texts, "broken"])
+    options = topics.options(topic, format="json", valueSchema="id long, name string, at timestamp, other double")
+    frame = spark.read.format("tailrace").options(**options).load()
+    official = spark.read.format("tailrace").options(**topics.options(topic)).load()
+    parsed = official.selectExpr(
+        "from_json(string(value), 'id long, name string, at timestamp, other double') as value", "offset", "partition"
+    ).where("value.id is not null")
+    ours = frame.where("value is not null").select("value.*", "partition", "offset").orderBy("id").collect()
+    assert len(ours) == 500
+    assert ours == parsed.select("value.*", "partition", "offset").orderBy("id").collect()
+    assert [row["_corrupt_record"] for row in frame.where("_corrupt_record is not null").collect()] == [b"broken"]
+
+
 def test_an_empty_topic_gives_no_rows(spark: Any, topics: Topics) -> None:
     frame = spark.read.format("tailrace").options(**topics.options(topics.create())).load()
     assert frame.count() == 0
 
 
-@pytest.mark.parametrize("options", [{"startingOffsets": "latest"}, {"format": "json"}, {"minPartitions": "0"}])
+@pytest.mark.parametrize(
+    "options", [{"startingOffsets": "latest"}, {"maxBytesPerTrigger": "1"}, {"minPartitions": "0"}]
+)
 def test_what_is_refused_fails_the_query(spark: Any, topics: Topics, options: dict[str, str]) -> None:
     frame = spark.read.format("tailrace").options(**topics.options("flights", **options)).load()
     with pytest.raises(Exception, match=r"latest for batch queries|is not supported|must be positive"):
