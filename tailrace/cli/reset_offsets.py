@@ -6,6 +6,7 @@ name.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -115,6 +116,8 @@ def reset_offsets(
 
     plans, committed, failures = run_with_cluster(servers, work)
     _show(plans, committed, export=export)
+    if not execute and not export and sys.stdout.isatty():
+        click.echo("Nothing was changed; --execute does it.", err=True)
     if failures:
         raise click.ClickException("; ".join(f"{what}: {describe_error(error)}" for what, error in failures.items()))
 

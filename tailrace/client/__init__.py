@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from tailrace.client.group_metadata import ConsumerGroupMetadata
     from tailrace.client.interceptors import ProducerInterceptor, ProducerRecord
+    from tailrace.client.oauth import BearerToken, TokenProvider
     from tailrace.client.producer import Producer
     from tailrace.client.rebalance_listener import ConsumerInterceptor, RebalanceListener
     from tailrace.protocol.error_codes import ErrorCode
@@ -56,6 +57,7 @@ __all__ = [
     "AdminConfig",
     "AuthenticationFailed",
     "AuthorizationFailed",
+    "BearerToken",
     "BrokerError",
     "BufferExhausted",
     "BulkDelivery",
@@ -92,6 +94,7 @@ __all__ = [
     "RequestTimedOut",
     "RetriableError",
     "SerializationFailed",
+    "TokenProvider",
     "TopicPartition",
     "TransactionAborted",
     "UnsupportedVersion",
@@ -104,6 +107,8 @@ _ELSEWHERE = {
     "AdminConfig": "tailrace.settings.client_config",
     "BulkDelivery": "tailrace.client.bulk",
     "BulkInterrupted": "tailrace.client.bulk",
+    "BearerToken": "tailrace.client.oauth",
+    "TokenProvider": "tailrace.client.oauth",
     "Cluster": "tailrace.client.cluster",
     "ConfigError": "tailrace.settings.config_error",
     "Consumer": "tailrace.client.consumer",
