@@ -130,7 +130,7 @@ class ServerGroup:
             return
         self._ids = {key: entry for entry, key in named.items()}
         added = sorted(wanted - set(owned))
-        if added or not named:
+        if added:
             await self._owner.add(added)
         if len(named) == len(target) or added or len(self._owner.owned) != len(member.owned):
             member.reconciled(self._ids[key] for key in self._owner.owned if key in self._ids)

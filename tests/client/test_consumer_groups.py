@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tailrace.client import CommitFailed, Consumer, OffsetAndMetadata, TopicPartition
+from tailrace.client import CommitFailed, Consumer, InvalidState, OffsetAndMetadata, TopicPartition
 from tests.client.group_servers import (
     PROTOCOLS,
     SERVERS,
+    Events,
     Member,
     group_options,
     make_topic,
@@ -155,3 +156,42 @@ async def test_a_topic_that_is_made_later_is_read(servers: str) -> None:
     await shared(member, count=2)
     await member.stop()
     assert ("assigned", (0, 1)) in member.events.log
+
+
+@pytest.mark.parametrize("protocol", ["range", "consumer"])
+async def test_who_does_not_poll_leaves_and_comes_back(servers: str, protocol: str) -> None:
+    topic = await make_topic(servers)
+    options = group_options(servers, protocol)
+    events = Events()
+    async with Consumer(**options, max_poll_interval_ms=1_000) as idle:
+        idle.subscribe([topic], listener=events)
+        while not idle.assignment:
+            await idle.poll(100)
+        other = Member.of(topic, **options)
+        await until(lambda: len(other.partitions) == 4, "everything for the other")
+        assert events.log == [("assigned", (0, 1, 2, 3))]
+        while len(events.log) < 3 or len(idle.assignment) != 2:
+            await idle.poll(100)
+        assert ("lost", (0, 1, 2, 3)) in events.log
+        await shared(other, count=2)
+        await other.stop()
+
+
+async def test_unsubscribing_gives_up_everything(servers: str) -> None:
+    topic = await make_topic(servers, 2)
+    options = group_options(servers, "cooperative-sticky")
+    member = Member.of(topic, **options)
+    events = Events()
+    async with Consumer(**options) as consumer:
+        consumer.subscribe([topic], listener=events)
+        while not consumer.assignment:
+            await consumer.poll(100)
+        with pytest.raises(InvalidState, match="unsubscribe first"):
+            consumer.assign([TopicPartition(topic, 0)])
+        await consumer.unsubscribe()
+        assert (consumer.assignment, consumer.subscription) == (frozenset(), frozenset())
+        assert events.log[-1][0] == "revoked"
+        await shared(member, count=2)
+        consumer.assign([TopicPartition(topic, 0)])
+        assert await consumer.position(TopicPartition(topic, 0)) == 0
+    await member.stop()

@@ -1,9 +1,8 @@
 """A member of a group in a process of its own, made of our consumer and producer, that a test ends with -9.
 
-    python -m tests.faults.consuming_member read SERVERS SOURCE GROUP MAX     prints the values of the records that it was
-                                                                              given, at most MAX at a time, and commits
-    python -m tests.faults.consuming_member copy SERVERS SOURCE GROUP TARGET  copies them in transactions that hold the
-                                                                              group's offsets, and prints how far it is
+    read SERVERS SOURCE GROUP MAX      prints the values of the records that it was given, at most MAX at a time, and
+                                       commits then
+    copy SERVERS SOURCE GROUP TARGET   copies them in transactions that hold the group's offsets, and says how far it is
 
 What it has done it says before the next step, so that it can be killed between any two.
 """
