@@ -94,7 +94,9 @@ def reset_offsets(
 
     async def work(cluster: Cluster) -> tuple[dict[str, Plan], dict[str, Committed], dict[str, Exception]]:
         admin = Admin(cluster)
-        groups = list(dict.fromkeys(names)) or [one.group_id for one in await admin.list_groups()]
+        groups = list(dict.fromkeys(names))
+        if all_groups:
+            groups = [one.group_id for one in await admin.list_groups() if one.is_consumer_group]
         failures = await _with_members(admin, groups)
         idle = [group for group in groups if group not in failures]
         committed = await _committed(admin, idle, failures)

@@ -132,6 +132,11 @@ def test_one_partition_or_every_topic_of_the_group_is_reset(run: Run, group: str
     assert planned(run("groups", "reset-offsets", group, "--all-topics", "--to-offset", 8)) == {0: 8, 1: 8}
 
 
+def test_every_group_is_planned_for(run: Run, group: str, topic: str) -> None:
+    plans = rows(run("groups", "reset-offsets", "--all", "--all-topics", "--to-offset", 1))
+    assert [row[1:] for row in plans if row[0] == group] == [["t", "0", "3", "1"], ["t", "1", "6", "1"]]
+
+
 def test_a_group_that_is_not_there_yet_begins_where_it_is_told(run: Run, topic: str) -> None:
     name = f"new-{next(_numbers)}"
     reset = ("groups", "reset-offsets", name, "--topic", topic)
@@ -202,6 +207,8 @@ def test_a_group_with_a_member_is_described_and_left_alone(
     finally:
         consumer.close()
     assert rows(run("groups", "describe", name, "--state"))[0][5:7] == ["Empty", "0"]
+    reset = run("groups", "reset-offsets", name, "--topic", topic, "--to-earliest", "--execute")
+    assert planned(reset) == offsets_of(run, name) == {0: 0, 1: 0}
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,8 @@ def test_a_group_with_a_member_looks_the_same(
         assert "NON_EMPTY_GROUP" in run("groups", "delete", group)[2]
         assert member.stop() in (0, 143)
     wait_for(lambda: our_rows(run("groups", "describe", group, "--state"))[0][5] == "Empty")
+    our_rows(run("groups", "reset-offsets", group, "--topic", topic, "--to-earliest", "--execute"))
+    assert {row[3] for row in rows(groups("--describe", "--group", group))} == {"0"}
     assert run("groups", "delete-offsets", group, "--topic", f"{topic}:0")[0] == 0
     assert run("groups", "delete", group)[0] == 0
     assert f"Group {group} not found." in groups("--describe", "--group", group).out
