@@ -15,7 +15,8 @@ from typing import Final
 
 from tailrace.client.connection import Authenticate, Connection
 from tailrace.client.credentials import make_token_provider, read_user
-from tailrace.client.errors import AuthenticationFailed, ClientError
+from tailrace.client.deadline import within
+from tailrace.client.errors import AuthenticationFailed, ClientError, ConnectionLost
 from tailrace.client.oauth import TokenProvider
 from tailrace.clock import Clock
 from tailrace.protocol.error_codes import ErrorCode
@@ -54,9 +55,11 @@ def _make_begin(config: ClientConfig, clock: Clock, token_provider: TokenProvide
     mechanism = config.sasl_mechanism
     if mechanism == OauthBearerClient.name:
         provider = token_provider or make_token_provider(config, clock)
+        timeout_ms = config.request_timeout_ms
 
         async def begin_oauth() -> ClientMechanism:
-            token = await provider()
+            timed_out = ConnectionLost(f"there was no bearer token in {timeout_ms} ms")
+            token = await within(clock, timeout_ms, provider(), timed_out)
             return OauthBearerClient(token.value, extensions=token.extensions)
 
         return begin_oauth

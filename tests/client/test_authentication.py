@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.client.cluster import Cluster
 from tailrace.client.consumer import Consumer
-from tailrace.client.errors import AuthenticationFailed, ClientError, ConnectionLost
+from tailrace.client.errors import AuthenticationFailed, ClientError, ConnectionLost, NoBrokerAvailable
 from tailrace.client.oauth import BearerToken
 from tailrace.client.producer import Producer
 from tailrace.protocol.api_keys import ApiKey
@@ -101,6 +101,21 @@ async def test_a_token_provider_that_fails_is_an_error_of_authentication() -> No
     cluster = Cluster(config, clock=VirtualClock(), connect=scripted.connect, token_provider=provide)
     with pytest.raises(AuthenticationFailed, match=r"the token provider raised KeyError\('token'\)"):
         await cluster.metadata()
+
+
+async def test_a_token_provider_that_hangs_does_not_hold_the_connection_for_ever() -> None:
+    scripted, clock = ScriptedCluster(), VirtualClock()
+    SaslServer(["OAUTHBEARER"]).serve(scripted)
+
+    async def provide() -> BearerToken:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    settings = {**SECURE, "sasl_mechanism": "OAUTHBEARER", "request_timeout_ms": 1_000}
+    config = AdminConfig({"bootstrap_servers": "broker0", **settings})
+    cluster = Cluster(config, clock=clock, connect=scripted.connect, token_provider=provide)
+    with pytest.raises(NoBrokerAvailable, match="there was no bearer token in 1000 ms"):
+        await drive(clock, cluster.metadata(), limit_ms=5_000)
 
 
 LIFETIME_MS = 10_000
