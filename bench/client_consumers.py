@@ -80,16 +80,14 @@ def tailrace_poll(task: Task) -> Cost:
     return _measure(task, read)
 
 
-def _tailrace_arrow(task: Task, **options: Any) -> Cost:
+def tailrace_poll_arrow(task: Task) -> Cost:
     import pyarrow.compute as pc
 
     from tailrace.client import Consumer, TopicPartition
 
     async def read(count: int) -> int:
         size = 0
-        async with Consumer(
-            bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest", **options
-        ) as consumer:
+        async with Consumer(bootstrap_servers=task.bootstrap_servers, auto_offset_reset="earliest") as consumer:
             consumer.assign([TopicPartition(task.topic, 0)])
             while count > 0:
                 batch = await consumer.poll_arrow(10_000)
@@ -100,14 +98,6 @@ def _tailrace_arrow(task: Task, **options: Any) -> Cost:
         return size
 
     return _measure(task, read)
-
-
-def tailrace_poll_arrow(task: Task) -> Cost:
-    return _tailrace_arrow(task)
-
-
-def tailrace_poll_arrow_8_mb(task: Task) -> Cost:
-    return _tailrace_arrow(task, max_partition_fetch_bytes=8 * 1024 * 1024)
 
 
 def confluent_consume(task: Task) -> Cost:
@@ -175,7 +165,6 @@ CONSUMERS: dict[str, Callable[[Task], Cost]] = {
     "kafka-python": kafka_python_poll,
     "tailrace poll": tailrace_poll,
     "tailrace poll_arrow": tailrace_poll_arrow,
-    "poll_arrow, 8 MB fetches": tailrace_poll_arrow_8_mb,
 }
 
 REQUIRED = [

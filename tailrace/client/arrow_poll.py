@@ -9,7 +9,7 @@ from tailrace.client.arrow_reader import SCHEMA, arrow_batch, pa
 from tailrace.client.completed_fetch import CompletedFetch
 from tailrace.client.errors import ClientError
 from tailrace.client.fetcher import Fetcher
-from tailrace.protocol.errors import ApiError
+from tailrace.protocol.errors import ApiError, MalformedFrame
 
 
 def take_arrow(fetcher: Fetcher, completed: Sequence[CompletedFetch]) -> Any:
@@ -18,7 +18,7 @@ def take_arrow(fetcher: Fetcher, completed: Sequence[CompletedFetch]) -> Any:
     for index, fetch in enumerate(completed):
         try:
             batch = arrow_batch(fetch.state.topic_partition, fetch.walk(), fetch.position)
-        except (ApiError, ClientError):
+        except (ApiError, ClientError, MalformedFrame):
             fetcher.give_back(completed[index:])
             if not batches:
                 raise

@@ -102,16 +102,21 @@ class ClassicGroup:
         if self._join is not None:
             if not self._join.done():
                 return
-            self._join = None
+            join, self._join = self._join, None
+            if (unexpected := join.exception()) is not None:
+                self._membership.request_rejoin("the last attempt failed")
+                raise unexpected
+        if self._heartbeats.failure is not None:
+            raise self._heartbeats.failure
         if self._assigned is not None:
-            assigned, self._assigned = self._assigned, None
-            await self._take(assigned)
+            await self._take_assigned(self._assigned)
         if await self._topics.refresh():
             self._membership.request_rejoin("the topics or their partitions have changed")
         if self._membership.is_rejoin_due and self._topics.are_known:
             await self._give_up()
             self._membership.begin()
             self._join = asyncio.create_task(self._join_group())
+            self._join.add_done_callback(lambda _: self._changed())
             self._heartbeats.start()
 
     def subscription_changed(self) -> None:
@@ -150,6 +155,15 @@ class ClassicGroup:
             wanted = self._owner.subscription.topics
             await self._owner.revoke([key for key in self._owner.owned if key.topic not in wanted])
 
+    async def _take_assigned(self, assigned: list[TopicPartition]) -> None:
+        """Take an assignment once, whatever a listener raises; a poll that is cancelled meanwhile takes it again."""
+        try:
+            await self._take(assigned)
+        except Exception:
+            self._assigned = None
+            raise
+        self._assigned = None
+
     async def _take(self, assigned: list[TopicPartition]) -> None:
         """Read what was assigned, give up what was not, and join again where something was given up."""
         wanted, owned = set(assigned), set(self._owner.owned)
@@ -174,7 +188,6 @@ class ClassicGroup:
         except (ApiError, ClientError) as error:
             self._failure = error
             self._membership.request_rejoin(f"the last attempt failed: {error}")
-        self._changed()
 
     async def _attempt(self) -> NextStep:
         """Join and sync once."""

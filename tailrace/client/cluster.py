@@ -243,6 +243,10 @@ class Cluster:
         """
         return await self._links.connection_to(self._address_of(node_id), lane)
 
+    def close_lane(self, lane: str) -> None:
+        """Close the connections of a lane that nobody needs any more."""
+        self._links.close_lane(lane)
+
     def open_connection(self, node_id: int) -> Connection | None:
         """Give the connection to a broker where there is one, and begin to open it where there is none."""
         node = self._metadata.nodes.get(node_id)

@@ -304,6 +304,8 @@ class Consumer(ConsumerPositions, Generic[K, V]):
         await self._topics.close()
         await self._positions.close()
         await self._fetcher.close()
+        if self._coordinator is not None:
+            self._coordinator.close()
         if self._interceptors is not None:
             self._interceptors.close()
         if self._owned is not None:

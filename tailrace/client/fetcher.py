@@ -9,6 +9,7 @@ broker that waits for records. An error that passes is tried again after a pause
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +23,14 @@ from tailrace.client.fetch_session import FINAL_EPOCH, NO_SESSION, FetchSession,
 from tailrace.client.metadata import Node
 from tailrace.client.subscription_state import NO_NODE, PartitionState, Phase, SubscriptionState
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.errors import ApiError
+from tailrace.protocol.errors import ApiError, MalformedFrame
 from tailrace.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tailrace.protocol.topic_partition import TopicPartition
 from tailrace.settings.client_config import ConsumerConfig
 
 _log = logging.getLogger("tailrace.client")
 
-FETCH_LANE: Final = "fetch"
+_numbers = itertools.count()
 BUFFERED_MAX: Final = 2
 """Answers of one partition that wait to be handed out."""
 _NAMES_VERSION_MAX: Final = 12
@@ -79,6 +80,8 @@ class Fetcher:
         self._lookup: asyncio.Task[None] | None = None
         self._lookup_not_before = 0.0
         self._is_closed = False
+        self._failure: BaseException | None = None
+        self._lane = f"fetch {next(_numbers)}"
 
     async def close(self) -> None:
         """Give up the fetches under way, and tell the brokers that their sessions are over."""
@@ -93,6 +96,7 @@ class Fetcher:
         endings = [self._end_session(node_id) for node_id in self._sessions if node_id not in busy]
         await asyncio.gather(*endings, return_exceptions=True)
         self._completed.clear()
+        self._cluster.close_lane(self._lane)
 
     def send_fetches(self) -> None:
         """Ask every node that there is room for the answer of, and that no request is under way to."""
@@ -127,6 +131,7 @@ class Fetcher:
 
     def collect(self, count_max: int) -> list[AnyRecord]:
         """Hand out up to so many records; an error of a partition is raised when nothing comes before it."""
+        self._raise_failure()
         records: list[AnyRecord] = []
         while len(records) < count_max and (fetch := self._next_in_line()) is not None:
             try:
@@ -137,7 +142,7 @@ class Fetcher:
                     self._handle_error(fetch)
                     continue
                 taken = fetch.take(count_max - len(records))
-            except (ApiError, ClientError):
+            except (ApiError, ClientError, MalformedFrame):
                 if records:
                     break
                 self._retry_from_position(fetch)
@@ -148,6 +153,7 @@ class Fetcher:
 
     def collect_completed(self, bytes_max: int) -> list[CompletedFetch]:
         """Hand out whole answers, some of which may be begun. Positions are behind them; see `give_back`."""
+        self._raise_failure()
         taken: list[CompletedFetch] = []
         size = 0
         while size < bytes_max and (fetch := self._next_in_line()) is not None:
@@ -246,6 +252,12 @@ class Fetcher:
         self._retry_from_position(fetch)
         raise broker_error(code, what)
 
+    def _raise_failure(self) -> None:
+        """Raise what ended a fetch and is nothing that brokers or networks do."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
     def _reset_timestamp(self) -> int | None:
         return reset_timestamp(self._config, self._cluster.clock.time_ms())
 
@@ -264,7 +276,7 @@ class Fetcher:
     def _fetched(self, node_id: int, task: asyncio.Task[None]) -> None:
         del self._in_flight[node_id]
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("%s: a fetch failed", self._cluster.client_id, exc_info=error)
+            self._failure = error
         self._changed()
 
     async def _fetch(self, node_id: int, session: FetchSession, fetch: SessionFetch, requested: Requested) -> None:
@@ -282,7 +294,7 @@ class Fetcher:
             rack_id=config.client_rack,
         )
         try:
-            connection = await self._cluster.connection_to(node_id, lane=FETCH_LANE)
+            connection = await self._cluster.connection_to(node_id, lane=self._lane)
             version_max = None if fetch.has_ids else _NAMES_VERSION_MAX
             response = await connection.request(request, FetchResponse, version_max=version_max)
         except (ApiError, ClientError) as error:
@@ -347,7 +359,7 @@ class Fetcher:
         if not data.error_code:
             try:
                 state.fetch_offset = fetch.next_offset
-            except ApiError:
+            except (ApiError, MalformedFrame):
                 # The batch is corrupt: that is raised when it is its turn, and until then it is not fetched again.
                 fetch.error_code = ErrorCode.CORRUPT_MESSAGE
         state.buffered_count += 1 if not fetch.error_code else BUFFERED_MAX
@@ -380,7 +392,7 @@ class Fetcher:
         session = self._sessions[node_id]
         if session.session_id == NO_SESSION or node_id not in self._cluster.known.nodes:
             return
-        connection = await self._cluster.connection_to(node_id, lane=FETCH_LANE)
+        connection = await self._cluster.connection_to(node_id, lane=self._lane)
         request = FetchRequest(session_id=session.session_id, session_epoch=FINAL_EPOCH)
         await connection.request(request, FetchResponse, timeout_ms=_CLOSE_TIMEOUT_MS)
 

@@ -6,6 +6,7 @@ for a broker may keep who joins waiting for minutes, and answers in order.
 
 from __future__ import annotations
 
+import itertools
 from typing import Final, TypeVar
 
 from tailrace.client.cluster import Cluster
@@ -18,7 +19,8 @@ from tailrace.protocol.schema import Message
 
 M = TypeVar("M", bound=Message)
 
-COORDINATOR_LANE: Final = "coordinator"
+_numbers = itertools.count()
+
 _MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
@@ -29,6 +31,7 @@ class GroupCoordinator:
         self.group_id = group_id
         self._cluster = cluster
         self._node: Node | None = None
+        self._lane = f"coordinator {next(_numbers)}"
 
     @property
     def is_known(self) -> bool:
@@ -44,13 +47,17 @@ class GroupCoordinator:
         if code in _MOVED:
             self.forget()
 
-    async def connection(self, lane: str = COORDINATOR_LANE) -> Connection:
+    def close(self) -> None:
+        """Close the connection that joining and heartbeats went by."""
+        self._cluster.close_lane(self._lane)
+
+    async def connection(self, lane: str | None = None) -> Connection:
         """Give a connection to the coordinator, looking for it where it is not known, in one attempt."""
         if self._node is None:
             self._node = await find_coordinator(self._cluster, CoordinatorType.GROUP, self.group_id)
         self._cluster.learn_node(self._node)
         try:
-            return await self._cluster.connection_to(self._node.node_id, lane=lane)
+            return await self._cluster.connection_to(self._node.node_id, lane=self._lane if lane is None else lane)
         except (ConnectionLost, NoBrokerAvailable):
             self.forget()
             raise
@@ -62,7 +69,7 @@ class GroupCoordinator:
         *,
         timeout_ms: int | None = None,
         version_max: int | None = None,
-        lane: str = COORDINATOR_LANE,
+        lane: str | None = None,
     ) -> M:
         """Ask the coordinator, in one attempt."""
         connection = await self.connection(lane)

@@ -82,6 +82,17 @@ class Links:
             if link.connection is not None:
                 link.connection.close()
 
+    def close_lane(self, lane: str) -> None:
+        """Close the connections of a lane that nobody needs any more."""
+        for key in [key for key in self._links if key[1] == lane]:
+            link = self._links.pop(key)
+            if link.idle_timer is not None:
+                link.idle_timer.cancel()
+            if link.opening is not None:
+                link.opening.cancel()
+            if link.connection is not None:
+                link.connection.close()
+
     def open_connection(self, address: Address, lane: str = "") -> Connection | None:
         """Give the connection where there is one, and begin to open it where there is none."""
         link = self._link(address, lane)

@@ -77,8 +77,13 @@ class Positions:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if self._task is not None and self._task.done() and not self._task.cancelled():
+            unexpected, self._task = self._task.exception(), None
+            if unexpected is not None:
+                raise unexpected
         if (self._task is None or self._task.done()) and self._is_needed():
             self._task = asyncio.create_task(self._pass())
+            self._task.add_done_callback(lambda _: self._changed())
 
     def _is_needed(self) -> bool:
         now = self._cluster.clock.monotonic()
@@ -93,7 +98,6 @@ class Positions:
             await self._validate(self._subscription.in_phase(Phase.VALIDATING, now))
         except (ApiError, ClientError) as error:
             self._failure = error
-        self._changed()
 
     async def _begin(self, states: list[PartitionState]) -> None:
         """Go on at the committed offsets, or as the reset policy says."""

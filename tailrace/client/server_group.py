@@ -80,6 +80,8 @@ class ServerGroup:
             raise failure
         if member.failure is not None:
             raise self._fatal(member.failure)
+        if self._heartbeats.failure is not None:
+            raise self._heartbeats.failure
         if member.is_lost:
             member.is_lost = False
             await self._owner.lose(self._owner.owned)
