@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,13 @@ from tailrace.testing.broker_process import BrokerProcess
 from tailrace.testing.spark_connector import jars
 
 PARTITIONS = 4
+BATCHES = 20
 TUNED = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
     "kafka.fetch.max.bytes": str(64 << 20),
     "kafka.max.poll.records": "20000",
 }
+JSON_FIELDS = "id long, carrier string, origin string, delay double, cancelled boolean, tail string, hour int"
 READERS: dict[str, tuple[str, dict[str, str]]] = {
     "kafka": ("kafka", {}),
     "kafka tuned": ("kafka", TUNED),
@@ -69,16 +72,32 @@ class Bench:
         """Write records of `size` bytes with keys of 8, half of each random."""
         asyncio.run(_fill(self.servers, topic, count, size, codec))
 
+    def fill_json(self, topic: str, count: int) -> None:
+        """Write JSON of about 190 bytes."""
+        asyncio.run(_fill_json(self.servers, topic, count))
+
     def read(self, topic: str, count: int, reader: str) -> Figure:
         """Read all columns of a topic into nothing."""
         name, options = READERS[reader]
         frame = self.spark.read.format(name).options(**self._options(topic), **options).load()
         return self._measure(count, lambda: frame.write.format("noop").mode("overwrite").save())
 
-    def stream(self, topic: str, count: int, reader: str, batches: int) -> Figure:
+    def read_json(self, topic: str, count: int, reader: str) -> Figure:
+        """Read a topic of JSON into typed columns: with from_json, or decoded by the source."""
+        name, options = READERS[reader]
+        if name == "tailrace":
+            options = {"format": "json", "valueSchema": JSON_FIELDS}
+        source = self.spark.read.format(name).options(**self._options(topic), **options)
+        if name == "tailrace":
+            values = source.schema(f"value struct<{JSON_FIELDS}>").load().select("value.*")
+        else:
+            values = source.load().selectExpr(f"from_json(string(value), '{JSON_FIELDS}') as value").select("value.*")
+        return self._measure(count, lambda: values.write.format("noop").mode("overwrite").save())
+
+    def stream(self, topic: str, count: int, reader: str) -> Figure:
         """Read a topic in micro-batches into nothing; the first of them are warm-up."""
         name, options = READERS[reader]
-        limits = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(count // batches)}
+        limits = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(count // BATCHES)}
         frame = self.spark.readStream.format(name).options(**self._options(topic), **options, **limits).load()
         self.runs += 1
         writer = frame.writeStream.format("noop").trigger(availableNow=True)
@@ -118,6 +137,19 @@ async def _create(servers: str, topic: str) -> None:
         await admin.create_topics([NewTopic(topic, PARTITIONS)])
 
 
+async def _fill_json(servers: str, topic: str, count: int) -> None:
+    await _create(servers, topic)
+    row = (
+        '{"id":%d,"carrier":"UA","origin":"EWR","dest":"IAH","delay":%d.5,"cancelled":false,"tail":"N%05d",'
+        '"note":"scheduled, boarded, left the gate, in the air, landed, at the gate, closed","hour":%d}'
+    )
+    async with Producer(bootstrap_servers=servers) as producer:
+        for first in range(0, count, 50_000):
+            numbers = range(first, min(first + 50_000, count))
+            values = [row % (n, n % 90, n % 10**5, n % 24) for n in numbers]
+            await producer.send_arrow(topic, pa.table({"value": values}))
+
+
 async def _fill(servers: str, topic: str, count: int, size: int, codec: str) -> None:
     await _create(servers, topic)
     pattern = b"".join(b"%08d" % (n * 7919 % 10**8) for n in range(size // 8 + 1))
@@ -147,15 +179,23 @@ def tree_cpu_seconds(root: int) -> float:
     return sum(ticks.get(pid, 0) for pid in tree) / os.sysconf("SC_CLK_TCK")
 
 
-def rounds_of(
-    rounds: int, measure: Callable[[str], Figure], names: dict[str, Any], say: Callable[[str], None]
-) -> dict[str, Figure]:
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One line of comparison: what has to be there first, and what is measured with each connector."""
+
+    name: str
+    prepare: Callable[[], object]
+    measure: Callable[[str], Figure]
+    connectors: dict[str, tuple[str, dict[str, str]]]
+
+
+def rounds_of(rounds: int, case: Case, say: Callable[[str], None]) -> dict[str, Figure]:
     """Measure each connector in turn, the first round being warm-up; give medians."""
     taken: dict[str, list[Figure]] = defaultdict(list)
     for number in range(rounds + 1):
-        for name in names:
-            say(f"round {number} of {rounds}, {name}")
-            figure = measure(name)
+        for name in case.connectors:
+            say(f"{case.name}: round {number} of {rounds}, {name}")
+            figure = case.measure(name)
             if number:
                 taken[name].append(figure)
     return {
@@ -182,24 +222,22 @@ def add_rows(table: Table, case: str, figures: dict[str, Figure]) -> None:
         )
 
 
-def run(bench: Bench, table: Table, *, megabytes: int, rounds: int, say: Callable[[str], None]) -> None:
-    """Measure every case: reading by size and codec, a stream, and the sink."""
+def cases_of(bench: Bench, megabytes: int) -> list[Case]:
+    """Give all cases: reading by size and codec, JSON, a stream, and the sink."""
+    cases: list[Case] = []
     for size in (100, 200, 1000):
         for codec in ("none", "lz4"):
             topic, count = f"bench-{size}-{codec}", megabytes * 1_000_000 // size
-            bench.fill(topic, count, size, codec)
-            case = f"batch, {size} B, {codec}"
-
-            def read(name: str, topic: str = topic, count: int = count) -> Figure:
-                return bench.read(topic, count, name)
-
-            add_rows(table, case, rounds_of(rounds, read, READERS, lambda text, case=case: say(f"{case}: {text}")))
+            fill = partial(bench.fill, topic, count, size, codec)
+            cases.append(Case(f"batch, {size} B, {codec}", fill, partial(bench.read, topic, count), READERS))
     count = megabytes * 1_000_000 // 200
-    streams = rounds_of(rounds, lambda name: bench.stream("bench-200-none", count, name, 20), READERS, say)
-    add_rows(table, "stream, 200 B, 20 batches", streams)
-    frame = bench.spark.range(count).selectExpr("string(id) as key", "repeat('x', 200) as value").cache()
-    frame.count()
-    add_rows(table, "sink, 200 B", rounds_of(rounds, lambda name: bench.write(frame, count, name), WRITERS, say))
+    fill_json = partial(bench.fill_json, "bench-json", count)
+    cases.append(Case("JSON to 7 columns, 190 B", fill_json, partial(bench.read_json, "bench-json", count), READERS))
+    fill = partial(bench.fill, "bench-stream", count, 200, "none")
+    cases.append(Case("stream, 200 B, 20 batches", fill, partial(bench.stream, "bench-stream", count), READERS))
+    rows = bench.spark.range(count).selectExpr("string(id) as key", "repeat('x', 200) as value").cache()
+    cases.append(Case("sink, 200 B", rows.count, partial(bench.write, rows, count), WRITERS))
+    return cases
 
 
 def main() -> None:
@@ -207,6 +245,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.spark", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=200, help="how much each topic holds")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--case", default="", help="only cases that have this in their name: batch, 1000 B, JSON, sink")
     arguments = parser.parse_args()
     found = ",".join(str(jar) for jar in jars())
     if not found:
@@ -215,11 +254,20 @@ def main() -> None:
     columns = ("case", "connector", "rows/s", "rows a CPU s", "median batch, ms", "rows/s to tuned", "CPU to tuned")
     table = Table(*columns, title="Spark: Tailrace's connector beside the official one")
     with tempfile.TemporaryDirectory() as folder, BrokerProcess(Path(folder) / "broker") as broker:
-        config = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.jars": found}
+        config = {
+            "spark.ui.enabled": "false",
+            "spark.log.level": "ERROR",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.jars": found,
+        }
         spark = session("bench", master="local[2]", config=config)
         bench = Bench(spark, broker.bootstrap_servers, Path(folder))
         with console.status("starting") as status:
-            run(bench, table, megabytes=arguments.megabytes, rounds=arguments.rounds, say=status.update)
+            for case in cases_of(bench, arguments.megabytes):
+                if arguments.case in case.name:
+                    status.update(f"{case.name}: preparing")
+                    case.prepare()
+                    add_rows(table, case.name, rounds_of(arguments.rounds, case, status.update))
         spark.stop()
     console.print(table)
 
