@@ -31,7 +31,7 @@ from tailrace.testing.broker_process import BrokerProcess
 
 SIZES = {"100 B": 100, "1 KB": 1_000}
 SHAPES = {"16 KB batches": (16_384, 5), "128 KB batches": (131_072, 5)}
-BYTES = 60_000_000
+BYTES = 120_000_000
 MEASUREMENTS = {"produce": PRODUCERS}
 
 REQUIRED = [
@@ -66,7 +66,7 @@ def measure_all(server: Server, names: list[str], rounds: int, scale: float, say
                         make_topic(server),
                         count,
                         value_bytes,
-                        count // 10,
+                        count // 2,
                         batch_bytes,
                         linger_ms,
                     )

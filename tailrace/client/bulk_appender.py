@@ -24,7 +24,7 @@ from tailrace.client.sender import Sender
 from tailrace.protocol.records.batch_header import HEADER_SIZE
 from tailrace.settings.client_config import ProducerConfig
 
-_PORTION_BATCHES: Final = 4
+_PORTION_BATCHES: Final = 8
 _PORTIONS_IN_BUFFER: Final = 4
 """So many batches are made at once, if so many of such portions have room in the buffer: each waits for all its memory,
 and a few of them keep the connections busy."""
