@@ -204,7 +204,7 @@ async def test_a_record_is_given_up_after_delivery_timeout_ms(
         with pytest.raises(OperationTimedOut, match="not acknowledged in 500 ms"):
             await (await producer.send("timely", b"late"))
         took = time.monotonic() - began
-        assert 0.49 <= took < 1.5
+        assert 0.49 <= took < 5
         assert len([api for api, _ in proxy.struck if api is ApiKey.PRODUCE]) >= 2, "request.timeout.ms ended attempts"
         proxy.heal()
         await (await producer.send("timely", b"again"))
@@ -222,11 +222,11 @@ async def test_send_waits_for_the_buffer_and_for_metadata_as_long_as_max_block_m
         began = time.monotonic()
         with pytest.raises(BufferExhausted):
             await producer.send("full", b"x" * 400)
-        assert 0.29 <= time.monotonic() - began < 1.5
+        assert 0.29 <= time.monotonic() - began < 5
         began = time.monotonic()
         with pytest.raises(OperationTimedOut):
             await producer.send("unknown", b"v")
-        assert 0.1 <= time.monotonic() - began < 1.5
+        assert 0.1 <= time.monotonic() - began < 5
         proxy.heal()
     assert sum(map(len, await read_partitions(broker.bootstrap_servers, "full", PARTITIONS))) > 0
 

@@ -121,3 +121,35 @@ async def test_what_is_given_up_does_not_disturb_the_others(seed: int) -> None:
         for value, delivery in mine:
             if delivery.exception() is None:
                 assert written[delivery.result().offset] == value
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_bulks_are_whole_and_in_order_while_leaders_move(seed: int) -> None:
+    random = Random(seed)
+    setup = Setup(
+        partitions=PARTITIONS,
+        brokers=2,
+        checks_sequences=True,
+        max_request_size=random.choice([400, 2_000, 1 << 20]),
+        buffer_memory=random.choice([3_000, 1 << 25]),
+        max_in_flight_requests_per_connection=random.choice([1, 5]),
+    )
+    setup.log.batch_bytes_max = random.choice([250, 1 << 30])
+    unreliable(setup, random, rate=random.choice([0.02, 0.1]))
+    expected: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
+    deliveries = []
+    for first in range(0, 200, 20):
+        partition = random.randrange(PARTITIONS)
+        values = [b"%d:%s" % (number, b"x" * random.randrange(60)) for number in range(first, first + 20)]
+        sending = setup.producer.send_batch("flights", values, partition=partition)
+        deliveries.append((partition, len(expected[partition]), await drive(setup.clock, sending, step_ms=250)))
+        expected[partition] += values
+    await drive(setup.clock, setup.producer.close(), step_ms=250)
+    assert {number: setup.log.values.get(number, []) for number in range(PARTITIONS)} == expected
+    for partition, first, delivery in deliveries:
+        ranges = delivery.result()
+        assert {found.partition for found in ranges} == {partition}
+        assert [
+            offset for found in ranges for offset in range(found.offset, found.offset + found.records_count)
+        ] == list(range(first, first + 20))
+    assert setup.producer._accumulator.memory.available_bytes == setup.producer.config.buffer_memory
