@@ -21,7 +21,7 @@ from tailrace.client.cluster import Cluster
 from tailrace.client.errors import ClientError
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.errors import ApiError
-from tailrace.settings.client_config import AdminConfig, ConsumerConfig, ProducerConfig
+from tailrace.settings.client_config import AdminConfig, ClientConfig, ConsumerConfig, ProducerConfig
 from tailrace.settings.config_error import ConfigError
 
 T = TypeVar("T")
@@ -84,14 +84,14 @@ def _keep_settings(context: click.Context, parameter: click.Parameter, path: Pat
     for key in found:
         if not any(key in config.settings for config in (AdminConfig, ProducerConfig, ConsumerConfig)):
             raise click.BadParameter(f"{path}: {key} is no setting of a client")
-    context.meta[_SETTINGS] = {key: text for key, text in found.items() if key in AdminConfig.settings}
+    context.meta[_SETTINGS] = found
 
 
 def _config(servers: tuple[Address, ...]) -> AdminConfig:
     context = click.get_current_context(silent=True)
     settings: dict[str, Any] = {}
     if context is not None:
-        settings.update(context.meta.get(_SETTINGS, {}))
+        settings.update(_settings_of_file(context, AdminConfig))
         is_default = context.get_parameter_source("servers") is ParameterSource.DEFAULT
         if settings and is_default and "bootstrap.servers" in settings:
             servers = parse_addresses(settings["bootstrap.servers"])
@@ -107,6 +107,27 @@ def _config(servers: tuple[Address, ...]) -> AdminConfig:
         )
     except (ConfigError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--command-config") from None
+
+
+def _settings_of_file(context: click.Context, config: type[ClientConfig]) -> dict[str, str]:
+    found: dict[str, str] = context.meta.get(_SETTINGS, {})
+    return {key: text for key, text in found.items() if key in config.settings}
+
+
+def command_settings(config: type[ClientConfig], options: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+    """Give a client's settings: what was typed, else what the file says, else the command's own defaults.
+
+    `options` gives, for parameters of the command, the setting that each stands for and its value.
+    """
+    context = click.get_current_context()
+    settings: dict[str, Any] = {}
+    typed: dict[str, Any] = {}
+    for parameter, (key, value) in options.items():
+        is_default = context.get_parameter_source(parameter) is ParameterSource.DEFAULT
+        (settings if is_default else typed)[key] = value
+    settings.update(_settings_of_file(context, config))
+    settings.pop("bootstrap.servers", None)
+    return settings | typed
 
 
 def run_with_cluster(servers: tuple[Address, ...], work: Callable[[Cluster], Awaitable[T]]) -> T:

@@ -20,6 +20,7 @@ import click
 from tailrace.cli.cluster_session import (
     PATIENCE_MS,
     bootstrap_option,
+    command_settings,
     describe_error,
     parse_pairs,
     run_with_cluster,
@@ -32,6 +33,7 @@ from tailrace.client.producer import Producer
 from tailrace.protocol.errors import ApiError
 from tailrace.protocol.records.compression import Compression
 from tailrace.settings.client_config import ProducerConfig
+from tailrace.settings.config_error import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -87,15 +89,16 @@ def produce(
         headers=[(name, value.encode()) for name, value in parse_pairs(headers, "--header").items()],
         partition=partition,
     )
-    config = ProducerConfig(
-        {
-            "acks": acks,
-            "compression_type": compression,
-            "batch_size": batch_bytes,
-            "linger_ms": linger_ms,
-            "max_block_ms": PATIENCE_MS,
-        }
-    )
+    options = {
+        "acks": ("acks", acks),
+        "compression": ("compression.type", compression),
+        "batch_bytes": ("batch.size", batch_bytes),
+        "linger_ms": ("linger.ms", linger_ms),
+    }
+    try:
+        config = ProducerConfig({"max.block.ms": PATIENCE_MS, **command_settings(ProducerConfig, options)})
+    except ConfigError as error:
+        raise click.BadParameter(str(error), param_hint="--command-config") from None
 
     def parse(line: bytes) -> LineRecord:
         record = parse_json(line) if is_json else parse_text(line, key_separator=separator)

@@ -140,11 +140,14 @@ def test_keys_and_headers_are_written(run: Run, lines: Callable[[str], str]) -> 
     assert run(*arguments)[1] == "k|v:w\nl|\n"
 
 
-def test_what_cannot_be_written_says_the_line(run: Run, lines: Callable[[str], str]) -> None:
+def test_what_cannot_be_written_says_the_line(run: Run, lines: Callable[[str], str], tmp_path: Path) -> None:
+    impatient = tmp_path / "impatient.properties"
+    impatient.write_text("max.block.ms=500\n")
     code, _, err = run("produce", "wrong", "--json", "--file", lines('{"value":"v"}\n{"valeu":"v"}\n'))
     assert code == 1
     assert err == "tailrace: line 2: no such field: valeu\n"
-    code, _, err = run("produce", "wrong", "--partition", "9", "--file", lines("a\n"))
+    arguments = ("produce", "wrong", "--command-config", str(impatient), "--partition", "9", "--file", lines("a\n"))
+    code, _, err = run(*arguments)
     assert code == 1
     assert "UNKNOWN_TOPIC_OR_PARTITION" in err
     run("topics", "create", "small", "--config", "max.message.bytes=200")
