@@ -35,7 +35,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class Life:
-    """One run of the member's process, and what it said."""
+    """One run of the member's process, and what it said; as a context manager it is killed at the end."""
 
     def __init__(self, arguments: list[str], errors: Path) -> None:
         command = [sys.executable, "-m", "tests.faults.consuming_member", *arguments]
@@ -51,8 +51,15 @@ class Life:
             if line.endswith("\n"):
                 self.lines.append(line.strip())
 
+    def __enter__(self) -> Life:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def kill(self) -> list[str]:
-        self.process.kill()
+        if self.process.poll() is None:
+            self.process.kill()
         self.process.wait()
         self._reader.join()
         assert self.process.stdout is not None
@@ -72,10 +79,10 @@ def live_and_die(arguments: list[str], errors: Path, random: Random) -> list[str
     """Kill the member at a random moment, fifty times; give everything that it said."""
     said: list[str] = []
     for number in range(KILLS):
-        life = Life(arguments, errors)
-        steps = random.randint(0, 4)
-        wait_for(lambda life=life, steps=steps: len(life.lines) > steps, f"step {steps} of life {number}")  # type: ignore[misc]
-        said += life.kill()
+        with Life(arguments, errors) as life:
+            steps = random.randint(0, 4)
+            wait_for(lambda life=life, steps=steps: len(life.lines) > steps, f"step {steps} of life {number}")  # type: ignore[misc]
+        said += life.lines
     return said
 
 
@@ -85,13 +92,12 @@ async def test_every_record_is_read_at_least_once(servers: str, tmp_path: Path) 
     said = live_and_die([*arguments, "5"], tmp_path / "errors", Random(1))
     values = {int(word) for line in said for word in line.split()}
     assert len(values) < RECORDS_READ, "the kills came too late to say anything"
-    last = Life([*arguments, "500"], tmp_path / "errors")
+    with Life([*arguments, "500"], tmp_path / "errors") as last:
 
-    def everything() -> bool:
-        return len(values | {int(word) for line in list(last.lines) for word in line.split()}) == RECORDS_READ
+        def everything() -> bool:
+            return len(values | {int(word) for line in list(last.lines) for word in line.split()}) == RECORDS_READ
 
-    wait_for(everything, "every record", 60)
-    last.kill()
+        wait_for(everything, "every record", 60)
     assert "Traceback" not in (tmp_path / "errors").read_text()
 
 
@@ -100,17 +106,16 @@ async def test_in_transactions_every_record_is_copied_exactly_once(servers: str,
     arguments = ["copy", servers, "copy-source", "copiers", "copy-target"]
     said = live_and_die(arguments, tmp_path / "errors", Random(2))
     assert sum(line.startswith("copied") for line in said) < RECORDS / 20
-    last = Life(arguments, tmp_path / "errors")
     found: Counter[int] = Counter()
     async with Consumer(
         bootstrap_servers=servers, isolation_level="read_committed", auto_offset_reset="earliest"
     ) as reader:
         reader.assign([TopicPartition("copy-target", number) for number in range(PARTITIONS)])
-        while len(found) < RECORDS:
-            records = await reader.poll(30_000)
-            assert records, f"{len(found)} of {RECORDS} copied: {(tmp_path / 'errors').read_text()[-2000:]}"
-            found.update(int(record.value or b"-1") for record in records)
-        last.kill()
+        with Life(arguments, tmp_path / "errors"):
+            while len(found) < RECORDS:
+                records = await reader.poll(30_000)
+                assert records, f"{len(found)} of {RECORDS} copied: {(tmp_path / 'errors').read_text()[-2000:]}"
+                found.update(int(record.value or b"-1") for record in records)
         found.update(int(record.value or b"-1") for record in await reader.poll(500))
     assert set(found) == set(range(RECORDS))
     assert set(found.values()) == {1}
