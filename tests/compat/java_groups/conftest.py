@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import confluent_kafka
+import confluent_kafka.admin
 import pytest
 
 from tailrace.testing.apache_kafka import ApacheKafka, unavailable
@@ -44,6 +45,17 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return
     with ApacheKafka(folder, SETTINGS) as kafka:
         yield kafka
+
+
+# Made anew here: a fixture of the session is kept as it was first made, with the server of the folder above.
+@pytest.fixture(scope="session")
+def servers(server: Server) -> str:
+    return server.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def admin(servers: str) -> confluent_kafka.admin.AdminClient:
+    return confluent_kafka.admin.AdminClient({"bootstrap.servers": servers})
 
 
 @pytest.fixture
