@@ -23,11 +23,11 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much work one round does."""
+    """How much one measurement does."""
 
     requests: int = 60_000
-    synchronous: int = 3_000
-    end_to_end: int = 1_500
+    synchronous: int = 500
+    end_to_end: int = 250
     megabytes: int = 300
     commits: int = 100
 
