@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tailrace.broker.busy_poll import BusyPoll, Habit
 from tailrace.broker.connection_limits import RequestMemory
 from tailrace.broker.dispatch import Call, Dispatcher
 from tailrace.broker.metrics import ListenerMetrics
@@ -46,6 +47,7 @@ class ConnectionSettings:
     clock: Clock
     memory: RequestMemory
     metrics: ListenerMetrics
+    busy_poll: BusyPoll
     request_size_max: int
     pending_count_max: int
 
@@ -76,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closed",
         "_frames",
+        "_habit",
         "_is_dispatching",
         "_is_draining",
         "_is_held",
@@ -106,6 +109,7 @@ class Connection(asyncio.BufferedProtocol):
         self._outgoing: list[Buffer] = []
         self._outgoing_size = 0
         self._task: asyncio.Task[None] | None = None
+        self._habit = Habit(settings.busy_poll)
         self._is_reading = True
         self._is_dispatching = False
         self._is_held = False
@@ -139,6 +143,10 @@ class Connection(asyncio.BufferedProtocol):
         """Take bytes that came, and serve the frames that are whole."""
         self._frames.received(nbytes)
         self._serve_frames()
+        if self._pending or self._frames.buffered_bytes:
+            self._habit.is_left_waiting()
+        else:
+            self._habit.answered(self.last_active, self.settings.clock.monotonic())
 
     def eof_received(self) -> bool:
         """Close, as Kafka does, when the peer will send no more."""

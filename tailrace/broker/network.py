@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 
+from tailrace.broker.busy_poll import BusyPoll
 from tailrace.broker.connection import Connection, ConnectionSettings
 from tailrace.broker.connection_limits import ConnectionLimits, RequestMemory
 from tailrace.broker.dispatch import Dispatcher
@@ -76,12 +77,15 @@ class Network:
     def start(self, dispatcher: Dispatcher) -> None:
         """Accept connections from now on."""
         config = self._config
+        call_soon = asyncio.get_running_loop().call_soon
+        busy_poll = BusyPoll(self._clock, call_soon, config.tailrace_busy_poll_max_us / 1_000_000)
         for listener in self.listeners:
             listener.serve(
                 ConnectionSettings(
                     dispatcher=dispatcher,
                     clock=self._clock,
                     memory=self.memory,
+                    busy_poll=busy_poll,
                     metrics=self._metrics.listener(listener.endpoint.name),
                     request_size_max=config.socket_request_max_bytes,
                     pending_count_max=config.queued_max_requests,

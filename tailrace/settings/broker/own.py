@@ -13,6 +13,13 @@ from tailrace.settings.value_range import between
 class OwnSettings(SettingTable):
     """What Tailrace has and Kafka has not."""
 
+    tailrace_busy_poll_max_us = integer(
+        300,
+        "Microseconds for which the broker stays awake for a client that always asks again as soon as it is answered; "
+        "0 lets it sleep.",
+        between(0, 10_000),
+        acts=True,
+    )
     tailrace_metrics_host = string(
         "127.0.0.1", "The address that answers Prometheus; empty is every address.", acts=True
     )
