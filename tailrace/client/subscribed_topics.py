@@ -62,6 +62,8 @@ class SubscribedTopics:
         self._check()
         counts = self._known_counts(self._subscription.topics)
         self._has_missing = len(counts) < len(self._subscription.topics)
+        if self._seen is None and not self._cluster.known.topics.keys() >= self._subscription.topics:
+            return False  # The first answer is still to come, and what it tells is no change.
         has_changed = self._seen is not None and counts != self._seen
         self._seen = counts
         return has_changed
