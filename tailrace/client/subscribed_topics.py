@@ -42,7 +42,7 @@ class SubscribedTopics:
 
     def forget(self) -> None:
         """Look again, for the subscription has changed."""
-        self._refreshed_at, self._seen = None, None
+        self._refreshed_at, self._seen, self._version = None, None, -1
 
     async def refresh(self) -> bool:
         """Hold the subscription against what is known; say whether what it means has changed since the last time."""
@@ -51,7 +51,7 @@ class SubscribedTopics:
             age_max_s = self._config.metadata_max_age_ms / 1000
             if self._refreshed_at is None or now - self._refreshed_at >= age_max_s:
                 await self._match(now)
-        if self._version == self._cluster.version and self._seen is not None:
+        if self._version == self._cluster.version:
             if self._has_missing and now >= self._asked_at + self._config.retry_backoff_max_ms / 1000:
                 self._asked_at = now
                 self._cluster.expire_metadata()
