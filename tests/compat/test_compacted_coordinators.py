@@ -66,7 +66,7 @@ def test_offsets_and_transactions_are_there_after_compaction_and_kill(tmp_path: 
         wait_for(lambda: clean_until(broker, OFFSETS) > 3 * ROUNDS and clean_until(broker, TRANSACTIONS) > ROUNDS)
         broker.kill()
         directory = broker.data_dir / str(OFFSETS)
-        assert len(every_record(directory)) < 2 * ROUNDS  # of more than 4 * ROUNDS
+        assert len(every_record(directory)) < 3 * ROUNDS  # of 5 * ROUNDS, of which the last 2 may not be clean yet
 
         broker.start()
         assert offsets_of(servers, "plain", 3) == [10 * ROUNDS, 10 * ROUNDS + 1, 10 * ROUNDS + 2]
