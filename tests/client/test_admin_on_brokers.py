@@ -90,8 +90,9 @@ async def test_topics_are_made_described_grown_and_deleted(admin: Admin) -> None
     assert (grown[name], code_of(grown[nowhere])) == (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert code_of((await admin.create_partitions({name: 2}))[name]) is ErrorCode.INVALID_PARTITIONS
     async with asyncio.timeout(DEADLINE_S):  # Kafka's broker hears of it from its controller
-        while len((await admin.describe_topics([name])).topics[name].partitions) < 3:
-            await asyncio.sleep(0)
+        described = await admin.describe_topics([name])
+        while len(described.topics[name].partitions) < 3:
+            described = await admin.describe_topics([name])
     deleted = await admin.delete_topics([name, nowhere])
     assert (deleted[name], code_of(deleted[nowhere])) == (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
