@@ -15,6 +15,7 @@ import pytest
 from tailrace.cli.main import main
 from tailrace.testing.broker_process import BrokerProcess
 from tailrace.testing.ports import free_port
+from tests.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.xdist_group("cluster_commands")
 
@@ -213,7 +214,7 @@ def test_lines_are_written_as_they_come_and_ctrl_c_ends_it(run: Run, broker: Bro
             assert reader.stdout.readline() == text
         for process in (reader, writer):
             process.send_signal(signal.SIGINT)
-            assert process.wait(10) == 130
+            assert process.wait(DEADLINE_S) == 130
     finally:
         for process in (reader, writer):
             process.kill()
